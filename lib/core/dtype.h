@@ -1,0 +1,45 @@
+// Element types of tensors in memory and on disk, and conversion of the floating-point ones to
+// fp32.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace hif8 {
+
+enum class DType : uint8_t {
+  kBool,
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kF16,
+  kBF16,
+  kU32,
+  kI32,
+  kF32,
+  kU64,
+  kI64,
+  kF64,
+  kF8E4M3,
+  kF8E5M2
+};
+
+// Bytes per element.
+size_t DTypeSize(DType dtype);
+// The safetensors spelling: "F32", "BF16", "U8", "F8_E4M3", ...
+std::string_view DTypeName(DType dtype);
+// Inverse of DTypeName; false when the name is unknown.
+bool ParseDType(std::string_view name, DType* dtype);
+// fp16, bf16, fp32, fp64: the types whose tensors can be quantized.
+bool IsFloat(DType dtype);
+
+// Converts `n` elements at `src` (no alignment needed) to fp32: exactly for F16, BF16 and F32,
+// rounded to nearest even for F64. `dtype` must satisfy IsFloat.
+void ConvertToFloat(DType dtype, const std::byte* src, size_t n, float* dst);
+// The way back, rounded to nearest even; overflow becomes infinity. `dtype` must satisfy IsFloat.
+void ConvertFromFloat(DType dtype, const float* src, size_t n, std::byte* dst);
+
+}  // namespace hif8

@@ -1,0 +1,30 @@
+#include "lib/core/interrupt.h"
+
+#include <csignal>
+
+#include "lib/core/error.h"
+
+namespace hif8 {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void OnSignal(int signal) {
+  interrupted = 1;
+  std::signal(signal, SIG_DFL);
+}
+
+}  // namespace
+
+void InstallInterruptHandler() {
+  std::signal(SIGINT, OnSignal);
+  std::signal(SIGTERM, OnSignal);
+}
+
+bool Interrupted() { return interrupted != 0; }
+
+void CheckInterrupt() {
+  if (Interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted; nothing was written");
+}
+
+}  // namespace hif8

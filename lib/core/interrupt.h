@@ -1,0 +1,16 @@
+// Cooperative interruption: a signal handler sets a flag, long loops look at it between units of
+// work.
+#pragma once
+
+namespace hif8 {
+
+// Makes SIGINT and SIGTERM set the flag instead of ending the process; a second signal ends it at
+// once.
+void InstallInterruptHandler();
+
+bool Interrupted();
+
+// Throws Error{kInterrupted} when the flag is set.
+void CheckInterrupt();
+
+}  // namespace hif8

@@ -1,0 +1,131 @@
+#include "lib/core/output_dir.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "lib/core/error.h"
+
+namespace hif8 {
+namespace fs = std::filesystem;
+namespace {
+
+std::string Reason(int error) { return std::strerror(error); }
+
+Error WriteError(const fs::path& path, int error) {
+  return EnvironmentError("cannot write: " + Reason(error),
+                          error == ENOSPC ? "free some space or choose another disk with -o"
+                                          : "check that the folder exists and can be written",
+                          path.string());
+}
+
+void SyncPath(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw WriteError(path, errno);
+  const int result = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  if (result != 0) throw WriteError(path, error);
+}
+
+fs::path Sibling(const fs::path& target, const char* suffix) {
+  return target.parent_path() /
+         ("." + target.filename().string() + suffix + std::to_string(::getpid()));
+}
+
+// "out/" and "out" are one folder, and a relative path must have a parent to put the sibling in.
+fs::path Normal(const fs::path& path) {
+  fs::path normal = fs::absolute(path).lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+}  // namespace
+
+OutputDir::OutputDir(fs::path target, bool force) : target_(Normal(target)) {
+  std::error_code error;
+  const bool exists = fs::exists(fs::symlink_status(target_, error));
+  const bool empty_dir = exists && fs::is_directory(target_, error) && fs::is_empty(target_, error);
+  if (exists && !force && !empty_dir) {
+    throw UsageError("the output already exists", "give --force to replace it, or another -o",
+                     target_.string());
+  }
+  if (exists && !fs::is_directory(target_, error)) {
+    throw UsageError("the output exists and is no folder", "choose another -o", target_.string());
+  }
+  fs::create_directories(target_.parent_path(), error);
+  if (error) throw WriteError(target_.parent_path(), error.value());
+  temporary_ = Sibling(target_, ".tmp-");
+  fs::remove_all(temporary_, error);
+  if (!fs::create_directory(temporary_, error)) throw WriteError(temporary_, error.value());
+}
+
+OutputDir::~OutputDir() {
+  std::error_code ignored;
+  if (!committed_) fs::remove_all(temporary_, ignored);
+}
+
+void OutputDir::Commit() {
+  for (const auto& entry : fs::recursive_directory_iterator(temporary_)) SyncPath(entry.path());
+  SyncPath(temporary_);
+  std::error_code error;
+  const fs::path old = Sibling(target_, ".old-");
+  const bool replaces = fs::exists(target_, error);
+  if (replaces) {
+    fs::rename(target_, old, error);
+    if (error) throw WriteError(target_, error.value());
+  }
+  fs::rename(temporary_, target_, error);
+  if (error) {
+    const int reason = error.value();
+    if (replaces) fs::rename(old, target_, error);
+    throw WriteError(target_, reason);
+  }
+  committed_ = true;
+  SyncPath(target_.parent_path());
+  if (replaces) fs::remove_all(old, error);
+}
+
+void WriteFileAtomically(const fs::path& path, std::string_view text) {
+  const fs::path temporary = Sibling(fs::absolute(path), ".tmp-");
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) throw WriteError(path, errno);
+  int error = 0;
+  while (!text.empty() && error == 0) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n >= 0) {
+      text.remove_prefix(static_cast<size_t>(n));
+    } else if (errno != EINTR) {
+      error = errno;
+    }
+  }
+  if (error == 0 && ::fsync(fd) != 0) error = errno;
+  if (::close(fd) != 0 && error == 0) error = errno;
+  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) {
+    ::unlink(temporary.c_str());
+    throw WriteError(path, error);
+  }
+}
+
+std::string ReadFile(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    throw ModelError("expected a file, found a folder", "", path.string());
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (in) text << in.rdbuf();
+  if (!in && !in.eof()) {
+    throw ModelError("cannot read the file: " + Reason(errno), "check the path and its permissions",
+                     path.string());
+  }
+  return text.str();
+}
+
+}  // namespace hif8

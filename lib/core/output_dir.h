@@ -1,0 +1,41 @@
+// An output folder that appears whole or not at all.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace hif8 {
+
+// Files are written into a temporary sibling of the target; Commit() syncs them and renames the
+// folder into place. Without Commit the destructor removes the temporary folder, so that an error,
+// an interruption or a full disk leaves nothing half-written and an existing target untouched.
+class OutputDir {
+ public:
+  // Throws kUsage when `target` exists and `force` is false (an empty folder is no obstacle),
+  // kEnvironment when the parent cannot be written.
+  OutputDir(std::filesystem::path target, bool force);
+  ~OutputDir();
+  OutputDir(const OutputDir&) = delete;
+  OutputDir& operator=(const OutputDir&) = delete;
+
+  // Where to write now; the same names stand below target() after Commit.
+  const std::filesystem::path& path() const { return temporary_; }
+  const std::filesystem::path& target() const { return target_; }
+
+  void Commit();
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;
+  bool committed_ = false;
+};
+
+// Writes `text` to a file by temporary name, fsync and rename. Throws kEnvironment with the
+// system's reason.
+void WriteFileAtomically(const std::filesystem::path& path, std::string_view text);
+
+// The whole file as text. Throws kModel when it cannot be read.
+std::string ReadFile(const std::filesystem::path& path);
+
+}  // namespace hif8

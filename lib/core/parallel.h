@@ -1,0 +1,17 @@
+// Threads: one setting for the process, loops whose result does not depend on it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace hif8 {
+
+// Number of threads that ParallelFor may use; 0 means one per hardware thread. Default 0.
+void SetThreads(int threads);
+int Threads();
+
+// Runs body(i) for every i in [0, n), possibly at the same time. Each body must write only its own
+// result. The first exception thrown by a body is rethrown here.
+void ParallelFor(size_t n, const std::function<void(size_t)>& body);
+
+}  // namespace hif8

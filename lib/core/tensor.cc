@@ -1,0 +1,36 @@
+#include "lib/core/tensor.h"
+
+namespace hif8 {
+
+std::string ShapeText(const Shape& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+Tensor Tensor::Allocate(DType dtype, Shape shape, std::byte** data) {
+  Tensor tensor;
+  tensor.view.dtype = dtype;
+  tensor.view.shape = std::move(shape);
+  // make_shared_for_overwrite: large buffers are written once by the caller, not zeroed first.
+  auto buffer = std::make_shared_for_overwrite<std::byte[]>(tensor.view.bytes());
+  *data = buffer.get();
+  tensor.view.data = buffer.get();
+  tensor.owner = std::move(buffer);
+  return tensor;
+}
+
+std::span<const float> AsFloats(const TensorView& view, std::vector<float>* buffer) {
+  const size_t n = view.size();
+  if (view.dtype == DType::kF32 && reinterpret_cast<uintptr_t>(view.data) % alignof(float) == 0) {
+    return {reinterpret_cast<const float*>(view.data), n};
+  }
+  buffer->resize(n);
+  ConvertToFloat(view.dtype, view.data, n, buffer->data());
+  return *buffer;
+}
+
+}  // namespace hif8

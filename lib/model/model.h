@@ -1,0 +1,79 @@
+// What a model looks like to the rest of the project, whatever file it came from.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/core/tensor.h"
+#include "lib/numeric/scale_layout.h"
+
+namespace hif8 {
+
+// A constant tensor that layers use as weight. Shared by all its layers: quantized and stored once.
+struct Weight {
+  std::string name;  // initializer or tensor name
+  DType dtype = DType::kF32;
+  Shape shape;             // as stored
+  ChannelLayout channels;  // per output channel; one scale for all where no channel axis exists
+  std::string note;        // why the granularity is coarser than asked, or empty
+
+  size_t size() const { return ElementCount(shape); }
+};
+
+// A place where activations are observed and quantized: one tensor, shared by all layers that read
+// it.
+struct Activation {
+  std::string name;  // tensor (ONNX) or module input (checkpoints), unique in the model
+};
+
+// A place to quantize.
+struct Layer {
+  std::string name;            // unique: node name made unique, or module name
+  std::string op;              // "MatMul", "Conv", "Linear", ...
+  int weight = -1;             // index into weights(), -1: none (a product of two activations)
+  int activation = -1;         // index into activations(): the input; -1: weight-only layer
+  int second_activation = -1;  // the other operand of a product of two activations
+  int block = -1;              // transformer block number, -1: outside any
+  double macs = 0;             // multiply-adds for one sample, 0 when unknown
+  bool optional = false;       // quantized only when asked for (embeddings, attention products)
+  std::string option;          // the recipe key that asks for it, with `optional`
+  std::string unsupported;     // why it cannot be quantized, or empty
+};
+
+// Identifies a model's contents, so that statistics and scales are not applied to another one.
+struct Fingerprint {
+  std::string files;  // names and sizes, for people
+  std::string hash;   // 32 hexadecimal digits over every tensor's bytes in a fixed order
+  bool operator==(const Fingerprint& other) const { return hash == other.hash; }
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual std::string_view kind() const = 0;  // "onnx" or "safetensors"
+  virtual const std::filesystem::path& path() const = 0;
+  virtual const std::vector<Layer>& layers() const = 0;
+  virtual const std::vector<Weight>& weights() const = 0;
+  virtual const std::vector<Activation>& activations() const = 0;
+  // Elements of all floating-point constant tensors, embeddings and biases included: the base of
+  // `coverage`.
+  virtual uint64_t parameter_count() const = 0;
+  // The stored values. Throws kModel naming tensor and file when they cannot be read.
+  virtual Tensor ReadWeight(int index) const = 0;
+  virtual Fingerprint ComputeFingerprint() const = 0;
+};
+
+// A weight as written: codes in the weight's own element order and one scale per layout index.
+struct EncodedWeight {
+  std::string format;          // number format's name
+  ChannelLayout layout;        // which codes share a scale
+  std::vector<float> scales;   // layout.scale_count()
+  std::vector<uint8_t> codes;  // layout.size()
+};
+
+}  // namespace hif8

@@ -1,0 +1,76 @@
+// The interface of a number format: at most 8 bits per element, described by its decode table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/core/dtype.h"
+#include "lib/core/registry.h"
+
+namespace hif8 {
+
+// What happens to finite values that round beyond the largest finite one.
+enum class Overflow {
+  kSaturate,  // to the largest finite value (quantization)
+  kInfinity   // to infinity, where the format has one; else as kSaturate
+};
+
+// The scale of a run of values: one for all of them, or one per value.
+// A scale is a normal positive fp32: x ~ scale * decode(code), code = encode(x / scale) with the
+// division done in IEEE fp32.
+struct ScaleOperand {
+  const float* values;
+  bool per_value;  // false: values[0] for all; true: values[i] for x[i]
+
+  static ScaleOperand One(const float& scale) { return {&scale, false}; }
+  static ScaleOperand PerValue(const float* scales) { return {scales, true}; }
+};
+
+class NumberFormat {
+ public:
+  virtual ~NumberFormat() = default;
+
+  // As in recipes: "hif8", "fp8_e4m3", ...
+  virtual std::string_view name() const = 0;
+  // One line for --list formats.
+  virtual std::string_view description() const = 0;
+  virtual int bits() const { return 8; }
+  // The value of every code, 2^bits() of them; NaN and infinities included. The primary definition:
+  // limits follow from it.
+  virtual std::span<const float> DecodeTable() const = 0;
+  // Smallest |x / scale| that counts as saturated (HiF8: 40960, where rounding leaves the finite
+  // range).
+  virtual float OverflowThreshold() const = 0;
+  // The magnitude that the reference is mapped to when a recipe names none (HiF8: 16).
+  virtual float DefaultTarget() const = 0;
+  // True when values beyond the largest finite one are clipped often enough that a scale search
+  // should try scales below amax / max (all formats but the tapered ones, whose target is far below
+  // their maximum).
+  virtual bool ClipsAtMax() const { return true; }
+
+  // Largest finite value and smallest positive value, from the table.
+  float MaxFinite() const;
+  float MinPositive() const;
+
+  // The scalar reference: the code of x (already scaled). Slow; the oracle of every other path.
+  virtual uint8_t EncodeOne(float x, Overflow overflow) const = 0;
+
+  // codes[i] = EncodeOne(fp32(x[i]) / scale). `x` holds n = codes.size() elements of dtype F32, F16
+  // or BF16 at any alignment. Bit-identical to the reference on every machine.
+  virtual void Encode(DType dtype, const std::byte* x, ScaleOperand scale, std::span<uint8_t> codes,
+                      Overflow overflow = Overflow::kSaturate) const = 0;
+  // y[i] = table[codes[i]] * scale, one fp32 product.
+  virtual void Decode(std::span<const uint8_t> codes, ScaleOperand scale,
+                      std::span<float> y) const = 0;
+  // y[i] = table[encode(x[i] / scale)] * scale, saturating, except that infinities and NaN pass
+  // through. x and y may be the same span.
+  virtual void QuantizeDequantize(std::span<const float> x, ScaleOperand scale,
+                                  std::span<float> y) const = 0;
+};
+
+using FormatRegistry = Registry<NumberFormat>;
+
+}  // namespace hif8

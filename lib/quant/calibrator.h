@@ -1,0 +1,64 @@
+// The interface of a scale rule: from what was observed to a scale, as a pure function.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/core/registry.h"
+#include "lib/numeric/number_format.h"
+#include "lib/numeric/tensor_stats.h"
+
+namespace hif8 {
+
+enum class ScaleDType { kF32, kBF16 };
+
+// The numbers of a recipe that rules use. `target` <= 0 means the format's own default.
+struct ScaleParams {
+  double target = 0;
+  double percentile = 99.9;  // percent of magnitudes, (0, 100]
+  bool power_of_two = false;
+  ScaleDType scale_dtype = ScaleDType::kF32;
+  double ema_momentum = 0.99;
+  int mse_steps_per_octave = 12;
+  double mse_octaves = 4;
+};
+
+// A chosen scale and how it came about.
+struct ScaleChoice {
+  float scale = 1;      // normal fp32, as it will be written
+  float reference = 0;  // the magnitude that was mapped to the target
+  float amax = 0;       // largest finite magnitude seen
+  float target = 0;     // what the reference was mapped to
+  std::string note;     // a fallback that was taken, or empty
+};
+
+class Calibrator {
+ public:
+  virtual ~Calibrator() = default;
+  virtual std::string_view name() const = 0;         // as in recipes
+  virtual std::string_view description() const = 0;  // one line for --list rules
+  virtual bool ForWeights() const { return true; }
+  virtual bool ForActivations() const { return true; }
+  // False for rules that need no data (`cast`).
+  virtual bool NeedsData() const { return true; }
+  // True when the result depends on the order of the samples (`ema`, `delayed`).
+  virtual bool OrderDependent() const { return false; }
+
+  // From exact values: one channel, or a whole weight, all finite.
+  virtual ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
+                            const ScaleParams& params) const = 0;
+  // From a streamed record with count() > 0 (or any record when NeedsData() is false).
+  virtual ScaleChoice Solve(const TensorStats& stats, const NumberFormat& format,
+                            const ScaleParams& params) const = 0;
+};
+
+using CalibratorRegistry = Registry<Calibrator>;
+
+// reference / target rounded to the scale's dtype, after `power_of_two` rounding up; at least
+// 2^-126 and large enough that amax / scale is finite; 1 for a reference of 0.
+float ScaleFromReference(float reference, float amax, float target, const ScaleParams& params);
+
+}  // namespace hif8
