@@ -1,0 +1,61 @@
+// Runs a model over data: gathers statistics before quantization and errors after it.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/core/log.h"
+#include "lib/numeric/error_metrics.h"
+#include "lib/numeric/tensor_stats.h"
+
+namespace hif8 {
+
+// What a quantized activation looks like to the measuring pass.
+struct QuantizedActivation {
+  float scale = 1;
+  float reference = 0;           // magnitude that was mapped to the target, for the exceeded rate
+  float overflow_threshold = 0;  // of |x / scale|
+};
+
+// Errors of one network output.
+struct OutputMeasurement {
+  std::string name;
+  ErrorMetrics error;
+  uint64_t argmax_rows = 0;   // rows along the last axis that were compared
+  uint64_t argmax_equal = 0;  // of them with the same position of the largest value
+};
+
+struct Measurement {
+  // Indexed like Model::activations() and Model::layers(); count() == 0: not measured.
+  std::vector<ErrorMetrics> activation;
+  std::vector<ErrorMetrics> output;
+  std::vector<ErrorMetrics> accumulated;
+  std::vector<OutputMeasurement> outputs;
+  uint64_t samples = 0;
+  // Language models only; 0 when not measured.
+  double perplexity_original = 0;
+  double perplexity_quantized = 0;
+};
+
+class ActivationSource {
+ public:
+  virtual ~ActivationSource() = default;
+
+  // One pass over the calibration data. Returns one record per activation of the model; those not
+  // in `wanted` stay empty. Memory does not grow with the number of samples.
+  virtual std::vector<TensorStats> Collect(std::span<const int> wanted) = 0;
+  // Number of samples that Collect() went through.
+  virtual uint64_t samples() const = 0;
+  // True when the data was made up (random) instead of read.
+  virtual bool synthetic() const = 0;
+
+  // Runs the original and the written network side by side over the evaluation data. `quantized`
+  // maps activations to how they were quantized.
+  virtual Measurement Measure(const std::filesystem::path& written,
+                              const std::map<int, QuantizedActivation>& quantized) = 0;
+};
+
+}  // namespace hif8
