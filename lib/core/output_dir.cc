@@ -47,7 +47,7 @@ fs::path Normal(const fs::path& path) {
 
 }  // namespace
 
-OutputDir::OutputDir(fs::path target, bool force) : target_(Normal(target)) {
+OutputDir::OutputDir(const fs::path& target, bool force) : target_(Normal(target)) {
   std::error_code error;
   const bool exists = fs::exists(fs::symlink_status(target_, error));
   const bool empty_dir = exists && fs::is_directory(target_, error) && fs::is_empty(target_, error);

@@ -14,7 +14,7 @@ class OutputDir {
  public:
   // Throws kUsage when `target` exists and `force` is false (an empty folder is no obstacle),
   // kEnvironment when the parent cannot be written.
-  OutputDir(std::filesystem::path target, bool force);
+  OutputDir(const std::filesystem::path& target, bool force);
   ~OutputDir();
   OutputDir(const OutputDir&) = delete;
   OutputDir& operator=(const OutputDir&) = delete;

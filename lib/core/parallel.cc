@@ -3,13 +3,59 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <thread>
+#include <vector>
+
+#if defined(__SANITIZE_THREAD__)
+#define HIF8_PLAIN_THREADS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HIF8_PLAIN_THREADS 1
+#endif
+#endif
 
 namespace hif8 {
 namespace {
 
 std::atomic<int> thread_setting{0};
+
+#ifdef HIF8_PLAIN_THREADS
+// The thread sanitizer cannot see how the system's oneTBB, built without it, orders its tasks, and
+// would report every body as a race. It knows std::thread, so under it the bodies run on these: the
+// same concurrency, visibly ordered.
+void RunConcurrently(size_t n, const std::function<void(size_t)>& body) {
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  auto work = [&] {
+    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) {
+      try {
+        body(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = n;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t t = std::min(n, static_cast<size_t>(Threads())); t > 1; --t) {
+    threads.emplace_back(work);
+  }
+  work();
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+#else
+void RunConcurrently(size_t n, const std::function<void(size_t)>& body) {
+  tbb::task_arena arena(Threads());
+  arena.execute([&] { tbb::parallel_for(size_t{0}, n, body); });
+}
+#endif
 
 }  // namespace
 
@@ -28,8 +74,7 @@ void ParallelFor(size_t n, const std::function<void(size_t)>& body) {
     for (size_t i = 0; i < n; ++i) body(i);
     return;
   }
-  tbb::task_arena arena(Threads());
-  arena.execute([&] { tbb::parallel_for(size_t{0}, n, body); });
+  RunConcurrently(n, body);
 }
 
 }  // namespace hif8

@@ -1,0 +1,64 @@
+#include "lib/core/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+namespace hif8 {
+namespace {
+
+// Restores the process-wide setting, so that the tests do not depend on their order.
+class ParallelFor : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { SetThreads(GetParam()); }
+  void TearDown() override { SetThreads(0); }
+};
+
+TEST_P(ParallelFor, RunsEveryIndexOnce) {
+  constexpr size_t kCount = 10007;
+  std::vector<int> visits(kCount, 0);
+  hif8::ParallelFor(kCount, [&](size_t i) { ++visits[i]; });
+  for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(visits[i], 1) << "index " << i;
+}
+
+TEST_P(ParallelFor, SeesWhatCameBeforeAndIsSeenAfter) {
+  std::vector<size_t> input(1000), output(1000);
+  std::iota(input.begin(), input.end(), size_t{1});
+  hif8::ParallelFor(input.size(), [&](size_t i) { output[i] = 2 * input[i]; });
+  size_t sum = 0;
+  for (const size_t value : output) sum += value;
+  EXPECT_EQ(sum, 1000u * 1001u);
+}
+
+TEST_P(ParallelFor, RunsNothingForZero) {
+  hif8::ParallelFor(0, [](size_t) { FAIL() << "a body ran"; });
+}
+
+TEST_P(ParallelFor, RethrowsAnExceptionOfABody) {
+  std::atomic<int> ran{0};
+  EXPECT_THROW(hif8::ParallelFor(100,
+                                 [&](size_t i) {
+                                   ++ran;
+                                   if (i == 17) throw std::runtime_error("seventeen");
+                                 }),
+               std::runtime_error);
+  EXPECT_GE(ran, 1);
+}
+
+TEST_P(ParallelFor, MayBeNested) {
+  std::vector<std::vector<int>> visits(20, std::vector<int>(20, 0));
+  hif8::ParallelFor(20,
+                    [&](size_t i) { hif8::ParallelFor(20, [&](size_t j) { visits[i][j] += 1; }); });
+  for (const std::vector<int>& row : visits) {
+    for (const int count : row) ASSERT_EQ(count, 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, ParallelFor, testing::Values(1, 2, 3, 8),
+                         [](const auto& given) { return std::to_string(given.param); });
+
+}  // namespace
+}  // namespace hif8
