@@ -63,4 +63,4 @@ run apt-get update -qq
 for package in "${optional[@]}"; do
   if apt-cache show "$package" >/dev/null 2>&1; then missing+=("$package"); fi
 done
-run apt-get install -qq -y --no-install-recommends "${missing[@]}"
+run apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
