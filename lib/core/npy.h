@@ -1,0 +1,26 @@
+// Arrays in NumPy's .npy format, versions 1 to 3 (NEP 1): the magic "\x93NUMPY", a version, the
+// header's length and a Python dictionary literal with exactly the keys 'descr', 'fortran_order'
+// and 'shape', then the elements.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "lib/core/tensor.h"
+
+namespace hif8 {
+
+// Reads one array that lies in memory. The tensor points into `bytes`, which `owner` keeps alive;
+// its data may be unaligned. `where` (a file, an archive's member) goes into errors. Refused with
+// kModel: what is no .npy array, elements that are big-endian, structured, complex or of Python
+// objects, Fortran order with more than one dimension above 1, and data that is shorter or longer
+// than the shape says.
+Tensor ParseNpy(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                const std::string& where);
+
+// The array of a .npy file, mapped, not copied.
+Tensor ReadNpy(const std::filesystem::path& path);
+
+}  // namespace hif8
