@@ -1,0 +1,39 @@
+// Weights: scales from exact values, codes, and the way back.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/model/model.h"
+#include "lib/numeric/error_metrics.h"
+#include "lib/numeric/number_format.h"
+#include "lib/quant/calibrator.h"
+
+namespace hif8 {
+
+// Scales of a weight, one per scale index of the layout, and what the report says about them.
+struct WeightScales {
+  std::vector<float> scales;
+  float amax = 0;    // over the whole tensor
+  std::string note;  // the first fallback that a channel took, or empty
+};
+
+// Throws kModel naming `name` and the element index when a value is not finite.
+WeightScales SolveWeight(const std::string& name, const TensorView& weight,
+                         const ChannelLayout& layout, const Calibrator& rule,
+                         const NumberFormat& format, const ScaleParams& params);
+
+// codes[i] = format.encode(weight[i] / its scale), in the weight's own element order.
+EncodedWeight EncodeWeight(const TensorView& weight, const ChannelLayout& layout,
+                           std::vector<float> scales, const NumberFormat& format);
+
+// The decoded values, in the weight's own element order; `values` holds layout.size() elements.
+void DecodeWeight(const EncodedWeight& encoded, const NumberFormat& format,
+                  std::span<float> values);
+
+// Error of the encoded weight against the original, with saturation counted.
+ErrorMetrics MeasureWeight(const TensorView& original, const EncodedWeight& encoded,
+                           const NumberFormat& format);
+
+}  // namespace hif8
