@@ -30,4 +30,4 @@ labels=()
 cmake/setup.sh --tests
 cmake --preset "$preset"
 cmake --build --preset "$preset"
-ctest --test-dir "build/$preset" -j 2 --output-on-failure "${labels[@]}" "$@"
+ctest --preset "$preset" "${labels[@]}" "$@"
