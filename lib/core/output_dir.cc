@@ -11,19 +11,13 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/output_file.h"
 
 namespace hif8 {
 namespace fs = std::filesystem;
 namespace {
 
 std::string Reason(int error) { return std::strerror(error); }
-
-Error WriteError(const fs::path& path, int error) {
-  return EnvironmentError("cannot write: " + Reason(error),
-                          error == ENOSPC ? "free some space or choose another disk with -o"
-                                          : "check that the folder exists and can be written",
-                          path.string());
-}
 
 void SyncPath(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -46,6 +40,13 @@ fs::path Normal(const fs::path& path) {
 }
 
 }  // namespace
+
+Error WriteError(const fs::path& path, int error) {
+  return EnvironmentError("cannot write: " + Reason(error),
+                          error == ENOSPC ? "free some space or choose another disk with -o"
+                                          : "check that the folder exists and can be written",
+                          path.string());
+}
 
 OutputDir::OutputDir(const fs::path& target, bool force) : target_(Normal(target)) {
   std::error_code error;
@@ -93,21 +94,16 @@ void OutputDir::Commit() {
 
 void WriteFileAtomically(const fs::path& path, std::string_view text) {
   const fs::path temporary = Sibling(fs::absolute(path), ".tmp-");
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) throw WriteError(path, errno);
-  int error = 0;
-  while (!text.empty() && error == 0) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n >= 0) {
-      text.remove_prefix(static_cast<size_t>(n));
-    } else if (errno != EINTR) {
-      error = errno;
-    }
+  try {
+    OutputFile file(temporary);
+    file.Write(text);
+    file.Close();
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
   }
-  if (error == 0 && ::fsync(fd) != 0) error = errno;
-  if (::close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) {
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
     ::unlink(temporary.c_str());
     throw WriteError(path, error);
   }

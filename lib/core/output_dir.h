@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "lib/core/error.h"
+
 namespace hif8 {
 
 // Files are written into a temporary sibling of the target; Commit() syncs them and renames the
@@ -30,6 +32,9 @@ class OutputDir {
   std::filesystem::path temporary_;
   bool committed_ = false;
 };
+
+// The kEnvironment error of a failed write to `path`; `error` is an errno value.
+Error WriteError(const std::filesystem::path& path, int error);
 
 // Writes `text` to a file by temporary name, fsync and rename. Throws kEnvironment with the
 // system's reason.
