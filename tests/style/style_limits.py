@@ -16,7 +16,7 @@ FORBIDDEN = [
     (re.compile(r"registry\." + r"(npm|yarn)|npm" + r"js\.(org|com)"), "a package registry's host"),
     (re.compile(r"(deb|security|ftp|httpredir|snapshot)\." + r"debian\.org"), "a package registry's host"),
     (re.compile(r"pypi\." + r"org|files\." + r"pythonhosted"), "a package registry's host"),
-    (re.compile(r"(?<![\w.$}/])/(work|home|root)/" + r"[\w.]"), "a path of one machine"),
+    (re.compile(r"(?<![\w.$}~/])/(work|home|root)/" + r"[\w.]"), "a path of one machine"),
 ]
 
 
