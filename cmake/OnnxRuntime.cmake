@@ -1,10 +1,5 @@
 # hif8::onnxruntime: the system's package where there is one, otherwise the Linux library and the headers
-# that an npm package carries, pinned by its integrity hash. The latter is installed beside the binaries.
-set(HIF8_ORT_NPM_NAME com.github.asus4.onnxruntime)
-set(HIF8_ORT_NPM_VERSION 0.4.9)
-set(HIF8_ORT_NPM_INTEGRITY
-  "sha512-BkzxduSZ9IkeDP6Q8lz2TFU2ie7hSSvS7ZIfzMooExoq0CNzJnuuGaUJ7IsojBgqO4ouD1jXah8OYyJbCN29Fg==")
-
+# that an npm package carries, pinned in npm-packages.txt. The latter is installed beside the binaries.
 find_path(HIF8_ORT_INCLUDE onnxruntime_cxx_api.h
   PATH_SUFFIXES onnxruntime onnxruntime/core/session)
 find_library(HIF8_ORT_LIBRARY onnxruntime)
@@ -12,11 +7,9 @@ set(HIF8_ORT_BUNDLED OFF)
 
 if(NOT HIF8_ORT_INCLUDE OR NOT HIF8_ORT_LIBRARY)
   set(HIF8_ORT_BUNDLED ON)
-  message(STATUS "No ONNX Runtime package on this system: taking "
-    "${HIF8_ORT_NPM_NAME}@${HIF8_ORT_NPM_VERSION} from npm")
+  message(STATUS "No ONNX Runtime package on this system: taking the pinned one from npm")
   execute_process(
-    COMMAND ${CMAKE_SOURCE_DIR}/cmake/fetch-npm.sh ${HIF8_ORT_NPM_NAME} ${HIF8_ORT_NPM_VERSION}
-      ${HIF8_ORT_NPM_INTEGRITY} "" Plugins/Linux
+    COMMAND ${CMAKE_SOURCE_DIR}/cmake/fetch-npm.sh com.github.asus4.onnxruntime "" Plugins/Linux
       Plugins/iOS~/onnxruntime.xcframework/ios-arm64/onnxruntime.framework/Headers
       LICENSE ThirdPartyNotices.txt
     OUTPUT_VARIABLE ort_package OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status)

