@@ -1,0 +1,174 @@
+// The recipe: everything that decides what is quantized and how, as plain data.
+//
+// Its keys, types, ranges, defaults and help stand in one table (config_params.h), which drives
+// parsing, `--set`, the resolved recipe that is written beside a result, and the documentation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "lib/numeric/number_format.h"
+#include "lib/numeric/scale_layout.h"
+#include "lib/quant/calibrator.h"
+
+namespace hif8 {
+
+// How one kind of operand is quantized. Complete after loading: `target` is set and `guard` gone.
+struct OperandConfig {
+  std::string format;  // name of a registered number format
+  Granularity granularity = Granularity::kTensor;
+  std::string rule =
+      "max";          // name of a registered scale rule; "off" (KV cache only): not quantized
+  double target = 0;  // magnitude that the reference is mapped to; 0: not given yet
+  std::optional<int> guard;  // binades kept free above the reference; turned into `target`
+  double percentile = 99;    // percent of magnitudes, (0, 100]
+  bool power_of_two = false;
+  bool clip = false;  // activations: values are clipped to +-target first
+  ScaleDType scale_dtype = ScaleDType::kF32;
+
+  bool operator==(const OperandConfig&) const = default;
+};
+
+struct DelayedConfig {
+  std::string rule = "max";  // most_recent, exp_smooth, max, current
+  int64_t history = 64;      // measured steps in the window of `max`
+  int64_t interval = 10;     // steps between measurements
+  double alpha = 0.1;        // of exp_smooth, (0, 1]
+  bool operator==(const DelayedConfig&) const = default;
+};
+
+struct MseConfig {
+  std::string objective =
+      "tensor";  // tensor: error of the operand; output: error of the layer's output
+  int64_t steps_per_octave = 12;
+  double octaves = 4;  // searched on either side of the `max` rule's scale
+  bool operator==(const MseConfig&) const = default;
+};
+
+struct ExpertsConfig {
+  int64_t min_rows = 32;        // experts that saw fewer rows are rare
+  std::string rare = "pooled";  // pooled, keep, error
+  bool route_all = false;       // every row through every expert, for statistics only
+  bool operator==(const ExpertsConfig&) const = default;
+};
+
+struct ImageConfig {
+  std::vector<int64_t> size = {224, 224};  // height, width
+  std::vector<double> mean = {0, 0, 0};    // per channel, of values in [0, 1]
+  std::vector<double> std = {1, 1, 1};     // per channel, > 0
+  std::string layout = "nchw";             // nchw, nhwc
+  std::string channels = "rgb";            // rgb, bgr, gray
+  bool operator==(const ImageConfig&) const = default;
+};
+
+struct DataConfig {
+  int64_t samples = 0;  // 0: all
+  int64_t sequence_length = 512;
+  int64_t batch = 1;       // samples per run where the model leaves its batch open
+  bool drop_last = false;  // drop the samples that do not fill a fixed batch
+  ImageConfig image;
+  bool operator==(const DataConfig&) const = default;
+};
+
+// A regular expression over layer names. A pattern that is not `optional` must match some layer.
+struct LayerPattern {
+  std::string match;
+  bool optional = false;  // set in the built-in recipes, which do not know the model
+  std::string where;      // for errors: file:line:column or the option
+  bool operator==(const LayerPattern& other) const {
+    return match == other.match && optional == other.optional;
+  }
+};
+
+using ParamValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>,
+                                std::vector<double>, std::vector<LayerPattern>>;
+
+// A validated value for one key of the table, e.g. {"weights.target", 8.0}.
+struct ParamSetting {
+  std::string key;
+  ParamValue value;
+  std::string where;  // for errors: file:line:column or the option
+  bool operator==(const ParamSetting& other) const {
+    return key == other.key && value == other.value;
+  }
+};
+
+// Settings for the layers that a pattern matches.
+struct Override {
+  LayerPattern pattern;
+  std::vector<ParamSetting> settings;
+  bool operator==(const Override&) const = default;
+};
+
+struct QuantConfig {
+  OperandConfig weights;
+  OperandConfig activations;
+  OperandConfig kv_cache;
+  bool attention = false;   // also the products of two activations
+  bool embeddings = false;  // also embedding tables
+  bool lm_head = false;     // also the language model head
+  DelayedConfig delayed;
+  MseConfig mse;
+  ExpertsConfig experts;
+  int64_t high_precision_layers = 0;   // transformer blocks that stay as they are
+  std::string blocks;                  // regular expression whose group is a layer's block number
+  std::string propagate = "original";  // original, quantized
+  std::vector<LayerPattern> keep;
+  std::vector<LayerPattern> only;
+  std::vector<Override> overrides;  // later ones win
+  DataConfig data;
+
+  bool operator==(const QuantConfig&) const = default;
+};
+
+// What names in a recipe may refer to. The first registered format is the default one.
+struct ParseContext {
+  const FormatRegistry& formats;
+  const CalibratorRegistry& rules;
+};
+
+// A value that a flag or an environment variable gives, stronger than the recipe.
+struct ConfigAssignment {
+  enum class Mode {
+    kYaml,   // `text` is YAML, as in --set key=value
+    kText,   // `text` is the value itself
+    kAppend  // `text` is one more entry of a list of patterns (--keep)
+  };
+  std::string key;  // "weights.rule"
+  std::string text;
+  std::string origin;  // for errors: "--weight-scale", "HIF8_WEIGHT_SCALE"
+  Mode mode = Mode::kText;
+};
+
+struct BuiltInRecipe {
+  std::string_view name;
+  std::string_view description;  // one line for --list recipes
+  std::string_view text;         // YAML
+};
+std::span<const BuiltInRecipe> BuiltInRecipes();
+
+// A recipe from YAML text. `source` names it in errors. Throws one usage error that carries all
+// that was found (at most 20), each with source:line:column.
+QuantConfig ParseRecipe(std::string_view yaml, const std::string& source,
+                        const ParseContext& context);
+
+// The built-in recipe of that name or else the recipe in that file, then `weaker` (environment) and
+// `stronger` (flags) assignments over it. Within a level the order of the assignments counts only
+// for the same key. Throws as ParseRecipe.
+QuantConfig LoadConfig(const std::string& name_or_path, std::span<const ConfigAssignment> weaker,
+                       std::span<const ConfigAssignment> stronger, const ParseContext& context);
+
+// "weights.rule=mse" of --set as an assignment. Throws a usage error when there is no '='.
+ConfigAssignment ParseSetOption(const std::string& text);
+
+// The configuration as a recipe with every key; parsing it gives the same configuration, and
+// writing that the same bytes. With `comments` each key has its help above it.
+std::string WriteRecipe(const QuantConfig& config, bool comments = false);
+
+}  // namespace hif8
