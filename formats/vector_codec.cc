@@ -1,0 +1,230 @@
+#include "formats/vector_codec.h"
+
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "formats/vector_codec.cc"
+#define HWY_WANT_AVX3_DL
+#include "hwy/foreach_target.h"
+// Behind foreach_target.h, which selects the target.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hif8 {
+namespace HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR
+
+void Encode(const EncodeJob& job, const CodeLines&) { EncodeReference(job, 0, job.count); }
+
+#else
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DCode = hn::CappedTag<uint8_t, 64>;
+using DHalf = hn::RepartitionToWide<DCode>;
+using DWord = hn::RepartitionToWide<DHalf>;
+using DFloat = hn::RebindToFloat<DWord>;
+
+// Where the numbers come from: element i and the following ones as a vector of fp32.
+struct FromF32 {
+  const float* x;
+  HWY_INLINE hn::Vec<DFloat> Load(DFloat d, size_t i) const { return hn::LoadU(d, x + i); }
+};
+struct FromF16 {
+  const hwy::float16_t* x;
+  HWY_INLINE hn::Vec<DFloat> Load(DFloat d, size_t i) const {
+    const auto promoted = hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, DFloat>(), x + i));
+#if (HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2) || HWY_TARGET == HWY_EMU128
+    // Without an instruction for it, promotion takes infinities and NaN for finite numbers.
+    const DWord dw;
+    const hn::Rebind<uint16_t, DFloat> dh;
+    const auto bits = hn::PromoteTo(dw, hn::LoadU(dh, reinterpret_cast<const uint16_t*>(x) + i));
+    const auto special = hn::Eq(hn::And(bits, hn::Set(dw, 0x7C00)), hn::Set(dw, 0x7C00));
+    const auto ones = hn::IfThenElseZero(special, hn::Set(dw, 0x7F800000));
+    return hn::BitCast(d, hn::Or(hn::BitCast(dw, promoted), ones));
+#else
+    return promoted;
+#endif
+  }
+};
+struct FromBF16 {
+  const hwy::bfloat16_t* x;
+  HWY_INLINE hn::Vec<DFloat> Load(DFloat d, size_t i) const {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::bfloat16_t, DFloat>(), x + i));
+  }
+};
+
+struct Unscaled {
+  HWY_INLINE hn::Vec<DFloat> Divide(DFloat, hn::Vec<DFloat> x, size_t) const { return x; }
+};
+struct OneScale {
+  float scale;
+  HWY_INLINE hn::Vec<DFloat> Divide(DFloat d, hn::Vec<DFloat> x, size_t) const {
+    return hn::Div(x, hn::Set(d, scale));
+  }
+};
+struct ScalePerValue {
+  const float* scales;
+  HWY_INLINE hn::Vec<DFloat> Divide(DFloat d, hn::Vec<DFloat> x, size_t i) const {
+    return hn::Div(x, hn::LoadU(d, scales + i));
+  }
+};
+
+// The upper halves of x / scale, sticky where ties are even.
+template <Ties kTies, class Source, class Scale>
+HWY_INLINE hn::Vec<DHalf> LoadHalves(const Source& source, const Scale& scale, size_t i) {
+  const DFloat d;
+  const DHalf dh;
+  const size_t n = hn::Lanes(d);
+  const auto low = hn::BitCast(dh, scale.Divide(d, source.Load(d, i), i));
+  const auto high = hn::BitCast(dh, scale.Divide(d, source.Load(d, i + n), i + n));
+  const auto upper = hn::ConcatOdd(dh, high, low);
+  if (kTies == Ties::kAway) return upper;
+  return hn::Or(upper, hn::Min(hn::ConcatEven(dh, high, low), hn::Set(dh, 1)));
+}
+
+template <Ties kTies>
+HWY_INLINE hn::Vec<DHalf> LoadHalves(const FromBF16& source, Unscaled, size_t i) {
+  const DHalf d;
+  return hn::LoadU(d, reinterpret_cast<const uint16_t*>(source.x) + i);
+}
+
+// Sign and rank of finite numbers, as the lines say.
+template <Ties kTies>
+HWY_INLINE hn::Vec<DHalf> Ranks(const CodeLines& lines, uint16_t largest, hn::Vec<DHalf> number,
+                                hn::Vec<DHalf> magnitude) {
+  const DHalf d;
+  const auto x1 = hn::SaturatedSub(hn::Min(magnitude, hn::Set(d, largest)), hn::Set(d, lines.base));
+  const auto x2 = hn::Add(x1, x1);
+  const auto x4 = hn::Add(x2, x2);
+  const auto x8 = hn::Add(x4, x4);
+  const auto above =
+      hn::Min(hn::Add(x2, hn::Set(d, lines.concave[0])), hn::Add(x4, hn::Set(d, lines.concave[1])));
+  const auto middle = hn::Min(hn::SaturatedSub(x8, hn::Set(d, lines.convex[2])), above);
+  const auto below = hn::Max(hn::SaturatedSub(x2, hn::Set(d, lines.convex[0])),
+                             hn::SaturatedSub(x4, hn::Set(d, lines.convex[1])));
+  auto line = hn::Max(hn::Max(middle, below), hn::Max(x1, hn::Set(d, 128)));
+  if (kTies == Ties::kEven) {
+    const auto odd = hn::And(hn::ShiftRight<7>(line), hn::Set(d, 1));
+    line = hn::Add(line, hn::Add(odd, hn::Set(d, 63)));
+  }
+  // Both are below 2^15, where a signed comparison is cheaper.
+  const hn::RebindToSigned<DHalf> di;
+  const auto is_zero = hn::RebindMask(
+      d, hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, static_cast<int16_t>(lines.smallest))));
+  const auto rank = hn::IfThenZeroElse(is_zero, hn::ShiftRight<7>(line));
+  const auto sign = hn::And(number, hn::Set(d, 0x8000));
+  return hn::Or(rank, hn::ShiftRightSame(sign, lines.sign_shift));
+}
+
+HWY_INLINE hn::Vec<DCode> CodesOfRanks(const CodeLines& lines, hn::Vec<DCode> ranks) {
+  const DCode d;
+  const DHalf dh;
+  const auto chunk =
+      hn::And(hn::BitCast(d, hn::ShiftRight<3>(hn::BitCast(dh, ranks))), hn::Set(d, 0x0F));
+  const auto flip = hn::TableLookupBytes(hn::LoadDup128(d, lines.flip.data()), chunk);
+  const auto negative_zero = hn::Eq(ranks, hn::Set(d, lines.negative_zero));
+  return hn::IfThenZeroElse(negative_zero, hn::Xor(ranks, flip));
+}
+
+// Encodes whole vectors from the front; returns how many elements that were.
+template <Ties kTies, class Source, class Scale>
+HWY_NOINLINE size_t EncodeVectors(const EncodeJob& job, const CodeLines& shared_lines,
+                                  const Source source, const Scale scale) {
+  const DCode d;
+  const DHalf dh;
+  const hn::RebindToSigned<DHalf> di;
+  // Copied, so that stores to the codes cannot be taken to change it.
+  const CodeLines lines = shared_lines;
+  const uint16_t largest = lines.Largest(job.overflow);
+  uint8_t* const codes = job.codes;
+  const size_t n = hn::Lanes(d);
+  const auto magnitude_bits = hn::Set(dh, 0x7FFF);
+  size_t i = 0;
+  for (; i + n <= job.count; i += n) {
+    const auto low = LoadHalves<kTies>(source, scale, i);
+    const auto high = LoadHalves<kTies>(source, scale, i + n / 2);
+    const auto low_magnitude = hn::And(low, magnitude_bits);
+    const auto high_magnitude = hn::And(high, magnitude_bits);
+    // NaN and infinities are rare: the reference knows them, also those that the division made.
+    const auto most = hn::BitCast(di, hn::Max(low_magnitude, high_magnitude));
+    if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Gt(most, hn::Set(di, 0x7F7F))))) {
+      EncodeReference(job, i, i + n);
+      continue;
+    }
+    const auto low_ranks = Ranks<kTies>(lines, largest, low, low_magnitude);
+    const auto high_ranks = Ranks<kTies>(lines, largest, high, high_magnitude);
+    const auto ranks = hn::ConcatEven(d, hn::BitCast(d, high_ranks), hn::BitCast(d, low_ranks));
+    hn::StoreU(CodesOfRanks(lines, ranks), d, codes + i);
+  }
+  return i;
+}
+
+template <class Source, class Scale>
+size_t EncodeTies(const EncodeJob& job, const CodeLines& lines, Source source, Scale scale) {
+  return lines.ties == Ties::kAway ? EncodeVectors<Ties::kAway>(job, lines, source, scale)
+                                   : EncodeVectors<Ties::kEven>(job, lines, source, scale);
+}
+
+template <class Source>
+size_t EncodeScaled(const EncodeJob& job, const CodeLines& lines, Source source) {
+  if (job.scale.per_value) {
+    return EncodeTies(job, lines, source, ScalePerValue{job.scale.values});
+  }
+  const float scale = job.scale.values[0];
+  if (scale == 1.0F) return EncodeTies(job, lines, source, Unscaled{});
+  return EncodeTies(job, lines, source, OneScale{scale});
+}
+
+size_t EncodeFront(const EncodeJob& job, const CodeLines& lines) {
+  switch (job.dtype) {
+    case DType::kF16:
+      return EncodeScaled(job, lines, FromF16{reinterpret_cast<const hwy::float16_t*>(job.x)});
+    case DType::kBF16:
+      return EncodeScaled(job, lines, FromBF16{reinterpret_cast<const hwy::bfloat16_t*>(job.x)});
+    default:
+      return EncodeScaled(job, lines, FromF32{reinterpret_cast<const float*>(job.x)});
+  }
+}
+
+// What is left when whole vectors are done goes through one padded vector.
+void Encode(const EncodeJob& job, const CodeLines& lines) {
+  const size_t done = EncodeFront(job, lines);
+  const size_t rest = job.count - done;
+  if (rest == 0) return;
+  constexpr size_t kMost = 64;
+  alignas(64) std::byte x[kMost * sizeof(float)] = {};
+  float scales[kMost];
+  uint8_t codes[kMost];
+  const size_t size = DTypeSize(job.dtype);
+  std::memcpy(x, job.x + done * size, rest * size);
+  EncodeJob tail = job;
+  tail.x = x;
+  tail.codes = codes;
+  tail.count = hn::Lanes(DCode());
+  if (job.scale.per_value) {
+    for (size_t i = 0; i < kMost; ++i) scales[i] = i < rest ? job.scale.values[done + i] : 1.0F;
+    tail.scale.values = scales;
+  }
+  EncodeFront(tail, lines);
+  std::memcpy(job.codes + done, codes, rest);
+}
+
+#endif  // HWY_SCALAR
+
+}  // namespace HWY_NAMESPACE
+}  // namespace hif8
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hif8 {
+
+HWY_EXPORT(Encode);
+
+void EncodeByLines(const EncodeJob& job, const CodeLines& lines) {
+  HWY_DYNAMIC_DISPATCH(Encode)(job, lines);
+}
+
+}  // namespace hif8
+#endif

@@ -1,0 +1,30 @@
+// The vector paths of table formats, compiled for every instruction set and chosen at run time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "formats/code_lines.h"
+#include "lib/numeric/number_format.h"
+
+namespace hif8 {
+
+// A run of values to encode: x holds `count` elements of `dtype`, at any alignment.
+struct EncodeJob {
+  const NumberFormat* format;
+  DType dtype;  // F32, F16 or BF16
+  const std::byte* x;
+  ScaleOperand scale;
+  uint8_t* codes;
+  size_t count;
+  Overflow overflow;
+};
+
+// Elements [begin, end) one by one: what every other path must equal.
+void EncodeReference(const EncodeJob& job, size_t begin, size_t end);
+
+// The same by the lines of the format, 16 to 64 elements at a time.
+void EncodeByLines(const EncodeJob& job, const CodeLines& lines);
+
+}  // namespace hif8
