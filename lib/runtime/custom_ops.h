@@ -1,0 +1,45 @@
+// The project's own operators for ONNX Runtime. Internal to this module.
+#pragma once
+
+#include <exception>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/numeric/number_format.h"
+#include "lib/runtime/ort_api.h"
+#include "lib/runtime/tap_sink.h"
+
+namespace hif8 {
+
+// Operators that one session or one library registers. Must outlive the session.
+class CustomOps {
+ public:
+  // `api_version`: the one that the engine was asked for; it refuses operators of a later one.
+  explicit CustomOps(uint32_t api_version) : api_version_(api_version) {}
+
+  // Domain kTapDomain; Observe and Compare report to `sink`, which may be null. What the sink
+  // throws is kept in `*error`, because it cannot pass through the engine.
+  void AddTaps(TapSink* sink, std::exception_ptr* error);
+  // name(x, scale) -> x rounded to the grid of `format` at that scale, all fp32, as
+  // NumberFormat::QuantizeDequantize does it. `scale` has one element or broadcasts against x.
+  void AddQuantizeDequantize(const std::string& domain, const std::string& name,
+                             const NumberFormat& format);
+
+  void Register(OrtSessionOptions* options) const;
+
+ private:
+  template <typename Op>
+  void Add(const std::string& domain, std::shared_ptr<Op> op) {
+    AddTo(domain, op.get());
+    ops_.push_back(std::move(op));
+  }
+  void AddTo(const std::string& domain, const OrtCustomOp* op);
+
+  uint32_t api_version_;
+  std::vector<std::shared_ptr<void>> ops_;
+  std::map<std::string, Ort::CustomOpDomain> domains_;
+};
+
+}  // namespace hif8

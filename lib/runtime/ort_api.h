@@ -1,0 +1,26 @@
+// ONNX Runtime's C++ API as every file of this module includes it. Internal: no public header
+// includes this one.
+#pragma once
+
+// The plug-in gets the API from whoever loads it, so it is never initialised by itself: the
+// session does it for the programs, RegisterCustomOps for the plug-in.
+#define ORT_API_MANUAL_INIT
+#include <onnxruntime_cxx_api.h>
+#undef ORT_API_MANUAL_INIT
+
+#include <optional>
+
+#include "lib/core/dtype.h"
+#include "lib/core/tensor.h"
+
+namespace hif8 {
+
+// The project's name of an engine's element type; nothing for those without one (strings, complex
+// numbers, 4-bit integers).
+std::optional<DType> FromOrt(ONNXTensorElementDataType type);
+ONNXTensorElementDataType ToOrt(DType dtype);
+
+// A view of an engine's tensor. The element type must have a name here (kModel otherwise).
+TensorView ViewOf(Ort::ConstValue value);
+
+}  // namespace hif8

@@ -1,0 +1,94 @@
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "lib/core/error.h"
+#include "lib/core/interrupt.h"
+#include "lib/model/graph.h"
+#include "lib/runtime/custom_op_base.h"
+#include "lib/runtime/custom_ops.h"
+
+namespace hif8 {
+namespace {
+
+class TapOp;
+
+class TapKernel : public GuardedKernel<TapKernel> {
+ public:
+  TapKernel(const TapOp& op, Ort::ConstKernelInfo info)
+      : op_(op),
+        id_(static_cast<int>(info.GetAttribute<int64_t>(std::string(kTapIdAttribute).c_str()))) {}
+  void Compute(Ort::KernelContext context) const;
+
+ private:
+  const TapOp& op_;
+  int id_;
+};
+
+// Observe (one input, any float type: one operator of that name for each) and Compare (two inputs).
+class TapOp : public SameShapeOp<TapOp, TapKernel> {
+ public:
+  TapOp(uint32_t api_version, std::string_view name, size_t inputs, ONNXTensorElementDataType type,
+        TapSink* sink, std::exception_ptr* error)
+      : SameShapeOp(api_version),
+        sink_(sink),
+        error_(error),
+        name_(name),
+        inputs_(inputs),
+        type_(type) {
+    // The output is the input's own buffer, whoever else reads that.
+    GetAliasMap = FirstToFirst;
+    ReleaseAliasMap = ReleaseFirstToFirst;
+  }
+
+  const char* GetName() const { return name_.c_str(); }
+  size_t GetInputTypeCount() const { return inputs_; }
+  ONNXTensorElementDataType GetInputType(size_t) const { return type_; }
+
+  TapSink* sink_;
+  std::exception_ptr* error_;
+
+ private:
+  std::string name_;
+  size_t inputs_;
+  ONNXTensorElementDataType type_;
+};
+
+void TapKernel::Compute(Ort::KernelContext context) const {
+  const TensorView x = ViewOf(context.GetInput(0));
+  Ort::UnownedValue output = context.GetOutput(0, x.shape);
+  // Another buffer only where the engine must have one, as for an output of the graph.
+  if (void* copy = output.GetTensorMutableRawData(); copy != x.data && x.bytes() > 0) {
+    std::memcpy(copy, x.data, x.bytes());
+  }
+  if (op_.sink_ == nullptr) return;
+  try {
+    CheckInterrupt();
+    if (context.GetInputCount() == 1) {
+      op_.sink_->Observe(id_, x);
+    } else {
+      const TensorView y = ViewOf(context.GetInput(1));
+      if (x.shape != y.shape) {
+        throw Error(ErrorCode::kBug, "tap " + std::to_string(id_) + " compares shape " +
+                                         ShapeText(x.shape) + " with " + ShapeText(y.shape));
+      }
+      op_.sink_->Compare(id_, x, y);
+    }
+  } catch (...) {
+    *op_.error_ = std::current_exception();
+    throw;
+  }
+}
+
+}  // namespace
+
+void CustomOps::AddTaps(TapSink* sink, std::exception_ptr* error) {
+  const std::string domain(kTapDomain);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}) {
+    Add(domain, std::make_shared<TapOp>(api_version_, kObserveOp, 1, ToOrt(dtype), sink, error));
+  }
+  Add(domain,
+      std::make_shared<TapOp>(api_version_, kCompareOp, 2, ToOrt(DType::kF32), sink, error));
+}
+
+}  // namespace hif8
