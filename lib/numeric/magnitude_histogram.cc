@@ -1,0 +1,78 @@
+#include "lib/numeric/magnitude_histogram.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+
+namespace hif8 {
+namespace {
+
+constexpr uint32_t kMagnitudeMask = 0x7fffffffu;
+constexpr uint32_t kInfinityBits = 0x7f800000u;
+constexpr size_t kBlock = 2048;  // 8 KiB: the second pass over a block finds it in the L1 cache
+
+// Largest magnitude's bits and the number of zeros; integers, so that the compiler may vectorize.
+void Scan(const float* x, size_t n, uint32_t* most, uint32_t* zeros) {
+  int32_t largest = 0;
+  uint32_t found = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const auto magnitude = static_cast<int32_t>(std::bit_cast<uint32_t>(x[i]) & kMagnitudeMask);
+    largest = magnitude > largest ? magnitude : largest;
+    found += magnitude == 0 ? 1u : 0u;
+  }
+  *most = static_cast<uint32_t>(largest);
+  *zeros = found;
+}
+
+}  // namespace
+
+RunSummary MagnitudeHistogram::Add(std::span<const float> values) {
+  RunSummary summary;
+  if (values.empty()) return summary;
+  if (!bins_) {
+    bins_.reset(static_cast<uint64_t*>(std::calloc(kFiniteBins, sizeof(uint64_t))));
+    if (!bins_) throw std::bad_alloc();
+  }
+  uint64_t* const bins = bins_.get();
+  constexpr uint64_t kOne = uint64_t{1} << kCountShift;
+  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
+    const float* x = values.data() + begin;
+    const size_t n = std::min(kBlock, values.size() - begin);
+    uint32_t most = 0;
+    uint32_t zeros = 0;
+    Scan(x, n, &most, &zeros);
+    summary.zeros += zeros;
+    if (most < kInfinityBits) {
+      summary.amax_bits = std::max(summary.amax_bits, most);
+      size_t i = 0;
+      for (; i + 2 <= n; i += 2) {  // two values per load
+        uint64_t pair;
+        std::memcpy(&pair, x + i, sizeof(pair));
+        bins[(pair >> 16) & 0x7fff] += kOne + (pair & 0xffff);
+        bins[(pair >> 48) & 0x7fff] += kOne + ((pair >> 32) & 0xffff);
+      }
+      if (i < n) {
+        const auto bits = std::bit_cast<uint32_t>(x[i]) & kMagnitudeMask;
+        bins[bits >> kBinLowBits] += kOne + (bits & 0xffff);
+      }
+      continue;
+    }
+    for (size_t i = 0; i < n; ++i) {
+      const auto bits = std::bit_cast<uint32_t>(x[i]) & kMagnitudeMask;
+      if (bits < kInfinityBits) {
+        bins[bits >> kBinLowBits] += kOne + (bits & 0xffff);
+        summary.amax_bits = std::max(summary.amax_bits, bits);
+      } else {
+        ++(bits == kInfinityBits ? summary.infs : summary.nans);
+      }
+    }
+  }
+  return summary;
+}
+
+void MagnitudeHistogram::Clear(uint32_t begin, uint32_t end) {
+  std::fill(bins_.get() + begin, bins_.get() + end, uint64_t{0});
+}
+
+}  // namespace hif8
