@@ -1,6 +1,7 @@
 #include "lib/core/output_dir.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/output_file.h"
+#include "lib/core/resume_list.h"
 
 namespace hif8 {
 namespace fs = std::filesystem;
@@ -48,7 +50,8 @@ Error WriteError(const fs::path& path, int error) {
                           path.string());
 }
 
-OutputDir::OutputDir(const fs::path& target, bool force) : target_(Normal(target)) {
+OutputDir::OutputDir(const fs::path& target, bool force, Unfinished unfinished)
+    : target_(Normal(target)), unfinished_(unfinished) {
   std::error_code error;
   const bool exists = fs::exists(fs::symlink_status(target_, error));
   const bool empty_dir = exists && fs::is_directory(target_, error) && fs::is_empty(target_, error);
@@ -61,6 +64,20 @@ OutputDir::OutputDir(const fs::path& target, bool force) : target_(Normal(target
   }
   fs::create_directories(target_.parent_path(), error);
   if (error) throw WriteError(target_.parent_path(), error.value());
+  if (unfinished_ == Unfinished::kKeep) {
+    temporary_ = target_.parent_path() / ("." + target_.filename().string() + ".unfinished");
+    fs::create_directory(temporary_, error);
+    if (error) throw WriteError(temporary_, error.value());
+    lock_ = ::open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+      const int reason = errno;
+      if (lock_ >= 0) ::close(lock_);
+      if (reason != EWOULDBLOCK) throw WriteError(temporary_, reason);
+      throw EnvironmentError("another run is writing this output",
+                             "wait for it, or choose another -o", target_.string());
+    }
+    return;
+  }
   temporary_ = Sibling(target_, ".tmp-");
   fs::remove_all(temporary_, error);
   if (!fs::create_directory(temporary_, error)) throw WriteError(temporary_, error.value());
@@ -68,10 +85,15 @@ OutputDir::OutputDir(const fs::path& target, bool force) : target_(Normal(target
 
 OutputDir::~OutputDir() {
   std::error_code ignored;
-  if (!committed_) fs::remove_all(temporary_, ignored);
+  const bool keep =
+      unfinished_ == Unfinished::kKeep && fs::exists(temporary_ / ResumeList::kFileName, ignored);
+  if (!committed_ && !keep) fs::remove_all(temporary_, ignored);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 void OutputDir::Commit() {
+  std::error_code ignored;
+  fs::remove(temporary_ / ResumeList::kFileName, ignored);
   for (const auto& entry : fs::recursive_directory_iterator(temporary_)) SyncPath(entry.path());
   SyncPath(temporary_);
   std::error_code error;

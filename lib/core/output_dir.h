@@ -14,9 +14,15 @@ namespace hif8 {
 // an interruption or a full disk leaves nothing half-written and an existing target untouched.
 class OutputDir {
  public:
+  enum class Unfinished {
+    kRemove,  // the temporary folder disappears
+    kKeep     // it stays for the next run while it holds finished files (see ResumeList)
+  };
+
   // Throws kUsage when `target` exists and `force` is false (an empty folder is no obstacle),
-  // kEnvironment when the parent cannot be written.
-  OutputDir(const std::filesystem::path& target, bool force);
+  // kEnvironment when the parent cannot be written or another run is writing the same target.
+  OutputDir(const std::filesystem::path& target, bool force,
+            Unfinished unfinished = Unfinished::kRemove);
   ~OutputDir();
   OutputDir(const OutputDir&) = delete;
   OutputDir& operator=(const OutputDir&) = delete;
@@ -30,6 +36,8 @@ class OutputDir {
  private:
   std::filesystem::path target_;
   std::filesystem::path temporary_;
+  Unfinished unfinished_;
+  int lock_ = -1;  // descriptor of the kept folder, locked against a second run
   bool committed_ = false;
 };
 

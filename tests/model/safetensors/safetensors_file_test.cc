@@ -145,7 +145,7 @@ TEST_F(SafetensorsFileTest, TruncatedOrCorruptedFilesGiveErrorsOnly) {
   }
   EXPECT_NE(ErrorOf(good + "x"), "");
   std::mt19937 random(7);
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 300; ++i) {
     std::string bad = good;
     for (unsigned k = 0; k <= random() % 3; ++k) {
       bad[random() % 4224] = static_cast<char>(random());

@@ -1,0 +1,86 @@
+// A Hugging Face checkpoint: a folder (config.json, *.safetensors, optional index) or a single
+// .safetensors file.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/model/model.h"
+#include "lib/model/safetensors/model_config.h"
+#include "lib/model/safetensors/shard_list.h"
+#include "lib/model/safetensors/source_quantization.h"
+
+namespace hif8 {
+
+struct CheckpointTensor {
+  const SafetensorsFile* shard;
+  const SafetensorsEntry* entry;
+  int weight = -1;                          // index into weights(), -1: no layer's weight
+  const SafetensorsEntry* scale = nullptr;  // FP8: its scales, in the same shard
+  bool companion = false;                   // part of an old quantization: not in the output
+
+  const std::string& name() const { return entry->name; }
+};
+
+class Checkpoint : public Model {
+ public:
+  // Throws kModel for what cannot be read or is already quantized (FP8 aside). Nothing but headers
+  // is read.
+  static std::shared_ptr<const Checkpoint> Open(const std::filesystem::path& path);
+
+  std::string_view kind() const override { return "safetensors"; }
+  const std::filesystem::path& path() const override { return path_; }
+  const std::vector<Layer>& layers() const override { return layers_; }
+  const std::vector<Weight>& weights() const override { return weights_; }
+  const std::vector<Activation>& activations() const override { return activations_; }
+  uint64_t parameter_count() const override { return parameter_count_; }
+  // FP8 weights come dequantized, as fp32.
+  Tensor ReadWeight(int index) const override;
+  Fingerprint ComputeFingerprint() const override;
+
+  const ModelConfig& config() const { return config_; }
+  const ShardList& files() const { return files_; }
+  // Every tensor, shard by shard in header order.
+  const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
+  // Null when there is no such tensor.
+  const CheckpointTensor* Find(std::string_view name) const;
+  // The values: as stored, FP8 dequantized.
+  Tensor Read(const CheckpointTensor& tensor) const;
+  // A tensor that has `scale`, to be decoded in parts. Valid as long as this object.
+  Fp8Weight ReadFp8(const CheckpointTensor& tensor) const;
+  // The tensor that holds the values of weights()[index].
+  const CheckpointTensor& tensor_of_weight(int index) const {
+    return tensors_[tensor_of_weight_[static_cast<size_t>(index)]];
+  }
+  // The type that dequantized tensors are written in: config.json's, BF16 by default.
+  DType own_dtype() const { return own_dtype_; }
+  bool has_config() const { return !config_.empty(); }
+  bool is_file() const { return is_file_; }
+
+ private:
+  Checkpoint() = default;
+  void ReadConfig();
+  void AddTensors();
+  void AddLayer(CheckpointTensor* tensor);
+  void MarkCompanions();
+
+  std::filesystem::path path_;
+  bool is_file_ = false;
+  ModelConfig config_;
+  ShardList files_;
+  Fp8Blocks fp8_blocks_;
+  DType own_dtype_ = DType::kBF16;
+  std::vector<CheckpointTensor> tensors_;
+  std::unordered_map<std::string_view, size_t> by_name_;
+  std::vector<size_t> tensor_of_weight_;
+  std::vector<Layer> layers_;
+  std::vector<Weight> weights_;
+  std::vector<Activation> activations_;
+  uint64_t parameter_count_ = 0;
+};
+
+}  // namespace hif8

@@ -1,0 +1,228 @@
+#include "lib/model/safetensors/checkpoint_writer.h"
+
+#include <algorithm>
+#include <memory>
+#include <system_error>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+#include "lib/core/interrupt.h"
+#include "lib/core/output_dir.h"
+#include "lib/core/resume_list.h"
+#include "lib/model/safetensors/encode_ahead.h"
+#include "lib/model/safetensors/json_text.h"
+#include "lib/model/safetensors/output_layout.h"
+
+namespace hif8 {
+namespace fs = std::filesystem;
+namespace {
+
+using Kind = OutputTensor::Kind;
+
+constexpr uint64_t kMaxCodesAhead = uint64_t{640} << 20;
+// Elements that are converted at a time: small beside the caches' size, large beside a call's cost.
+constexpr size_t kPiece = size_t{1} << 16;
+
+// What must be the same for a finished shard to be taken over.
+std::string ShardFingerprint(const OutputShard& shard, const CheckpointPlan& plan) {
+  Hasher hasher;
+  hasher.Update(plan.fingerprint);
+  hasher.Update(shard.source->header());
+  std::error_code error;
+  const auto time = fs::last_write_time(shard.source->path(), error).time_since_epoch().count();
+  hasher.Update(" " + std::to_string(shard.source->file_bytes()) + " " + std::to_string(time));
+  for (const OutputTensor& tensor : shard.tensors) {
+    hasher.Update(tensor.entry.name + std::string(DTypeName(tensor.entry.dtype)) +
+                  ShapeText(tensor.entry.shape));
+    hasher.Update(std::as_bytes(std::span(&tensor.value, 1)));
+  }
+  return hasher.Hex();
+}
+
+class ShardWriter {
+ public:
+  ShardWriter(const Checkpoint& source, const FormatRegistry& formats, EncodeAhead* encoder)
+      : source_(source), formats_(formats), encoder_(encoder) {}
+
+  // `done` is called with the bytes of each tensor written.
+  void Write(const OutputShard& shard, const fs::path& path,
+             const std::function<void(uint64_t)>& done) {
+    std::vector<SafetensorsEntry> entries;
+    for (const OutputTensor& tensor : shard.tensors) entries.push_back(tensor.entry);
+    const SafetensorsMetadata& metadata = shard.source->metadata();
+    writer_ = std::make_unique<SafetensorsWriter>(
+        path, std::move(entries), shard.source->has_metadata() ? &metadata : nullptr);
+    for (index_ = 0; index_ < shard.tensors.size(); ++index_) {
+      CheckInterrupt();
+      WriteTensor(shard.tensors[index_]);
+      done(ElementCount(shard.tensors[index_].entry.shape) *
+           DTypeSize(shard.tensors[index_].entry.dtype));
+    }
+    writer_->Finish();
+  }
+
+ private:
+  void WriteTensor(const OutputTensor& tensor) {
+    switch (tensor.kind) {
+      case Kind::kCopy:
+        return WriteBytes(tensor.source->shard->Bytes(*tensor.source->entry));
+      case Kind::kDecoded:
+        return WriteFp8(tensor);
+      case Kind::kCodes:
+        Take(tensor);
+        return WriteBytes(std::as_bytes(std::span(encoded_.codes)));
+      case Kind::kScales:
+        return WriteFloats(encoded_.scales, tensor.entry.dtype);
+      case Kind::kSimulated:
+        Take(tensor);
+        return WriteDecoded(tensor.entry.dtype);
+      case Kind::kValue:
+        return WriteFloats({&tensor.value, 1}, tensor.entry.dtype);
+    }
+  }
+
+  void WriteBytes(std::span<const std::byte> bytes) { writer_->Write(index_, bytes); }
+
+  void WriteFloats(std::span<const float> values, DType dtype) {
+    std::vector<std::byte> bytes;
+    for (size_t i = 0; i < values.size(); i += kPiece) {
+      const auto piece = values.subspan(i, std::min(kPiece, values.size() - i));
+      bytes.resize(piece.size() * DTypeSize(dtype));
+      ConvertFromFloat(dtype, piece.data(), piece.size(), bytes.data());
+      WriteBytes(bytes);
+    }
+  }
+
+  void Take(const OutputTensor& tensor) {
+    encoded_ = {};  // before the next one comes, for the sake of memory
+    encoded_ = encoder_->Take();
+    if (encoded_.codes.size() != ElementCount(tensor.entry.shape)) {
+      throw Error(ErrorCode::kBug, "codes of another size than the weight", "", tensor.entry.name);
+    }
+  }
+
+  void WriteFp8(const OutputTensor& tensor) {
+    const Fp8Weight weight = source_.ReadFp8(*tensor.source);
+    const int64_t columns = std::max<int64_t>(weight.columns(), 1);
+    const int64_t step = std::max<int64_t>(static_cast<int64_t>(kPiece) / columns, 1);
+    std::vector<float> values;
+    for (int64_t row = 0; row < weight.rows(); row += step) {
+      const int64_t end = std::min(row + step, weight.rows());
+      values.resize(static_cast<size_t>((end - row) * weight.columns()));
+      weight.Decode(row, end, values.data());
+      WriteFloats(values, tensor.entry.dtype);
+    }
+  }
+
+  // The codes of one scale lie together in every layout of this module.
+  void WriteDecoded(DType dtype) {
+    const NumberFormat& format = formats_.Get(encoded_.format);
+    const size_t size = encoded_.layout.channel_size();
+    std::vector<float> values;
+    for (size_t s = 0; s < encoded_.scales.size(); ++s) {
+      const auto codes = std::span<const uint8_t>(encoded_.codes).subspan(s * size, size);
+      for (size_t i = 0; i < size; i += kPiece) {
+        const auto piece = codes.subspan(i, std::min(kPiece, size - i));
+        values.resize(piece.size());
+        format.Decode(piece, ScaleOperand::One(encoded_.scales[s]), values);
+        WriteFloats(values, dtype);
+      }
+    }
+  }
+
+  const Checkpoint& source_;
+  const FormatRegistry& formats_;
+  EncodeAhead* encoder_;
+  std::unique_ptr<SafetensorsWriter> writer_;
+  size_t index_ = 0;
+  EncodedWeight encoded_;
+};
+
+void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
+                 const FormatRegistry& formats, const WeightEncoder& encode,
+                 const std::vector<OutputShard>& shards, const fs::path& folder, LogSink& log) {
+  ResumeList finished(folder);
+  std::vector<std::string> fingerprints;
+  std::vector<EncodeAhead::Item> weights;
+  uint64_t total = 0;
+  uint64_t done = 0;
+  for (const OutputShard& shard : shards) {
+    fingerprints.push_back(ShardFingerprint(shard, plan));
+    total += DataBytes(shard);
+    if (finished.IsFinished(shard.name, fingerprints.back())) continue;
+    for (const OutputTensor& tensor : shard.tensors) {
+      if (tensor.kind != Kind::kCodes && tensor.kind != Kind::kSimulated) continue;
+      weights.push_back({tensor.weight, ElementCount(tensor.entry.shape)});
+    }
+  }
+  EncodeAhead encoder(std::move(weights), encode, kMaxCodesAhead);
+  ShardWriter writer(source, formats, &encoder);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (finished.IsFinished(shards[i].name, fingerprints[i])) {
+      log.Info(shards[i].name + " was finished by an interrupted run");
+      log.Progress("write", done += DataBytes(shards[i]), total);
+      continue;
+    }
+    const fs::path partial = folder / (shards[i].name + ".partial");
+    writer.Write(shards[i], partial,
+                 [&](uint64_t bytes) { log.Progress("write", done += bytes, total); });
+    std::error_code error;
+    fs::rename(partial, folder / shards[i].name, error);
+    if (error) throw WriteError(folder / shards[i].name, error.value());
+    finished.Add(shards[i].name, fingerprints[i]);
+  }
+}
+
+// The index lists every tensor in the order of the shards. Other keys of the old one stay.
+std::string IndexText(const Checkpoint& source, const std::vector<OutputShard>& shards) {
+  using Json = nlohmann::ordered_json;
+  const fs::path path = source.path() / source.files().index_name;
+  const auto old = ParseJson<nlohmann::json>(ReadFile(path), path.string());
+  Json metadata = Json::object();
+  if (const auto it = old.find("metadata"); it != old.end() && it->is_object()) metadata = *it;
+  uint64_t total = 0;
+  for (const OutputShard& shard : shards) total += DataBytes(shard);
+  metadata["total_size"] = total;
+  // Written as text: an ordered object takes quadratic time for a hundred thousand names.
+  std::string text = "{\n  \"metadata\": " + metadata.dump() + ",\n  \"weight_map\": {";
+  const char* separator = "\n";
+  for (const OutputShard& shard : shards) {
+    for (const OutputTensor& tensor : shard.tensors) {
+      text +=
+          separator + ("    " + Json(tensor.entry.name).dump()) + ": " + Json(shard.name).dump();
+      separator = ",\n";
+    }
+  }
+  return text + "\n  }\n}\n";
+}
+
+void CopySideFiles(const Checkpoint& source, const fs::path& folder) {
+  for (const std::string& name : source.files().side_files) {
+    CheckInterrupt();
+    std::error_code error;
+    fs::create_directories((folder / name).parent_path(), error);
+    if (!error) fs::copy_file(source.path() / name, folder / name, error);
+    if (error) throw WriteError(folder / name, error.value());
+  }
+}
+
+}  // namespace
+
+void WriteCheckpoint(const Checkpoint& source, const CheckpointPlan& plan,
+                     const FormatRegistry& formats, const WeightEncoder& encode,
+                     const fs::path& folder, LogSink& log) {
+  const std::vector<OutputShard> shards = LayOutShards(source, plan);
+  WriteShards(source, plan, formats, encode, shards, folder, log);
+  if (!source.files().index_name.empty()) {
+    WriteFileAtomically(folder / source.files().index_name, IndexText(source, shards));
+  }
+  if (source.has_config() || !plan.simulated) {
+    const std::map<int, LayerScheme> none;
+    WriteFileAtomically(folder / "config.json",
+                        QuantizedConfigText(source, plan.simulated ? none : plan.layers,
+                                            !plan.simulated && !plan.cache_scales.empty()));
+  }
+  CopySideFiles(source, folder);
+}
+
+}  // namespace hif8

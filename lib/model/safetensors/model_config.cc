@@ -1,0 +1,114 @@
+#include "lib/model/safetensors/model_config.h"
+
+#include "lib/model/safetensors/json_text.h"
+
+namespace hif8 {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& Value(const void* value) { return *static_cast<const Json*>(value); }
+
+}  // namespace
+
+ModelConfig ModelConfig::Parse(const std::string& text, const std::string& where) {
+  auto document = std::make_shared<const Json>(ParseJson<Json>(text, where));
+  if (!document->is_object()) throw ModelError("expected a JSON object", "", where);
+  ModelConfig config;
+  config.object_ = document.get();
+  config.document_ = std::move(document);
+  config.where_ = where;
+  return config;
+}
+
+const void* ModelConfig::Find(std::string_view key) const {
+  if (object_ == nullptr) return nullptr;
+  const Json& object = Value(object_);
+  const auto it = object.find(std::string(key));
+  return it == object.end() || it->is_null() ? nullptr : &*it;
+}
+
+void ModelConfig::Fail(std::string_view key, const std::string& expected) const {
+  const void* value = Find(key);
+  throw ModelError("'" + prefix_ + std::string(key) + "': expected " + expected + ", found " +
+                       (value == nullptr ? "nothing" : Value(value).dump().substr(0, 80)),
+                   "", where_);
+}
+
+bool ModelConfig::Has(std::string_view key) const { return Find(key) != nullptr; }
+
+int64_t ModelConfig::Integer(std::string_view key) const {
+  const void* value = Find(key);
+  if (value == nullptr || !Value(value).is_number_integer()) Fail(key, "an integer");
+  if (Value(value).is_number_unsigned() && Value(value).get<uint64_t>() > uint64_t{INT64_MAX}) {
+    Fail(key, "a 64-bit integer");
+  }
+  return Value(value).get<int64_t>();
+}
+
+int64_t ModelConfig::Integer(std::string_view key, int64_t fallback) const {
+  return Has(key) ? Integer(key) : fallback;
+}
+
+double ModelConfig::Number(std::string_view key) const {
+  const void* value = Find(key);
+  if (value == nullptr || !Value(value).is_number()) Fail(key, "a number");
+  return Value(value).get<double>();
+}
+
+double ModelConfig::Number(std::string_view key, double fallback) const {
+  return Has(key) ? Number(key) : fallback;
+}
+
+bool ModelConfig::Bool(std::string_view key, bool fallback) const {
+  const void* value = Find(key);
+  if (value == nullptr) return fallback;
+  if (!Value(value).is_boolean()) Fail(key, "true or false");
+  return Value(value).get<bool>();
+}
+
+std::string ModelConfig::String(std::string_view key, const std::string& fallback) const {
+  const void* value = Find(key);
+  if (value == nullptr) return fallback;
+  if (!Value(value).is_string()) Fail(key, "a string");
+  return Value(value).get<std::string>();
+}
+
+std::vector<int64_t> ModelConfig::Integers(std::string_view key,
+                                           const std::vector<int64_t>& fallback) const {
+  const void* value = Find(key);
+  if (value == nullptr) return fallback;
+  if (!Value(value).is_array()) Fail(key, "a list of integers");
+  std::vector<int64_t> list;
+  for (const Json& item : Value(value)) {
+    if (!item.is_number_integer()) Fail(key, "a list of integers");
+    list.push_back(item.get<int64_t>());
+  }
+  return list;
+}
+
+std::vector<std::string> ModelConfig::Strings(std::string_view key) const {
+  const void* value = Find(key);
+  std::vector<std::string> list;
+  if (value == nullptr) return list;
+  if (!Value(value).is_array()) Fail(key, "a list of strings");
+  for (const Json& item : Value(value)) {
+    if (!item.is_string()) Fail(key, "a list of strings");
+    list.push_back(item.get<std::string>());
+  }
+  return list;
+}
+
+ModelConfig ModelConfig::Object(std::string_view key) const {
+  const void* value = Find(key);
+  ModelConfig config;
+  config.where_ = where_;
+  if (value == nullptr) return config;
+  if (!Value(value).is_object()) Fail(key, "an object");
+  config.document_ = document_;
+  config.object_ = value;
+  config.prefix_ = prefix_ + std::string(key) + ".";
+  return config;
+}
+
+}  // namespace hif8

@@ -1,0 +1,136 @@
+#include "lib/model/safetensors/output_layout.h"
+
+#include <utility>
+
+#include "lib/core/error.h"
+
+namespace hif8 {
+namespace {
+
+using Kind = OutputTensor::Kind;
+
+constexpr std::string_view kWeightSuffix = ".weight";
+
+class Layout {
+ public:
+  Layout(const Checkpoint& source, const CheckpointPlan& plan) : source_(source), plan_(plan) {
+    for (const auto& [layer, scheme] : plan.layers) {
+      layer_of_weight_[source.layers()[static_cast<size_t>(layer)].weight] = layer;
+    }
+    if (plan.simulated) return;
+    for (const auto& [layer, scale] : plan.cache_scales) {
+      const std::string& name = source.layers()[static_cast<size_t>(layer)].name;
+      // "P.k" is what "P.k_proj" produces.
+      cache_after_[name + "_proj.weight"] = {name + "_scale", scale};
+    }
+  }
+
+  std::vector<OutputTensor> Shard(const SafetensorsFile* shard) {
+    tensors_.clear();
+    for (const CheckpointTensor& tensor : source_.tensors()) {
+      if (tensor.shard != shard || tensor.companion) continue;
+      const auto layer = layer_of_weight_.find(tensor.weight);
+      if (tensor.weight >= 0 && layer != layer_of_weight_.end()) {
+        AddQuantized(tensor, layer->second);
+      } else {
+        AddKept(tensor);
+      }
+      if (const auto cache = cache_after_.find(tensor.name()); cache != cache_after_.end()) {
+        AddValue(cache->second.first, cache->second.second);
+      }
+    }
+    return std::move(tensors_);
+  }
+
+ private:
+  OutputTensor& Add(Kind kind, std::string name, DType dtype, Shape shape) {
+    OutputTensor tensor;
+    tensor.kind = kind;
+    tensor.entry.name = std::move(name);
+    tensor.entry.dtype = dtype;
+    tensor.entry.shape = std::move(shape);
+    tensors_.push_back(std::move(tensor));
+    return tensors_.back();
+  }
+
+  void AddValue(const std::string& name, float value) {
+    Add(Kind::kValue, name, DType::kF32, {1}).value = value;
+  }
+
+  DType OwnDType(const CheckpointTensor& tensor) const {
+    return tensor.scale != nullptr ? source_.own_dtype() : tensor.entry->dtype;
+  }
+
+  void AddKept(const CheckpointTensor& tensor) {
+    const Kind kind = tensor.scale != nullptr ? Kind::kDecoded : Kind::kCopy;
+    Add(kind, tensor.name(), OwnDType(tensor), tensor.entry->shape).source = &tensor;
+  }
+
+  void AddQuantized(const CheckpointTensor& tensor, int layer) {
+    const LayerScheme& scheme = plan_.layers.at(layer);
+    const Shape& shape = tensor.entry->shape;
+    if (plan_.simulated) {
+      Mark(&Add(Kind::kSimulated, tensor.name(), OwnDType(tensor), shape), tensor);
+      return;
+    }
+    Mark(&Add(Kind::kCodes, tensor.name(), CodeDType(scheme.weight_format), shape), tensor);
+    Mark(&Add(Kind::kScales, WeightScaleName(tensor.name()), plan_.weight_scale_dtype,
+              ScaleShape(tensor, scheme)),
+         tensor);
+    if (const auto scale = plan_.input_scales.find(layer); scale != plan_.input_scales.end()) {
+      AddValue(InputScaleName(tensor.name()), scale->second);
+    }
+  }
+
+  static void Mark(OutputTensor* output, const CheckpointTensor& tensor) {
+    output->source = &tensor;
+    output->weight = tensor.weight;
+  }
+
+  static Shape ScaleShape(const CheckpointTensor& tensor, const LayerScheme& scheme) {
+    if (scheme.weight_granularity == Granularity::kTensor) return {1};
+    if (scheme.weight_granularity != Granularity::kChannel) {
+      throw UsageError("weights of a checkpoint with one scale per " +
+                           std::string(GranularityName(scheme.weight_granularity)) +
+                           " cannot be written",
+                       "use granularity channel or tensor", tensor.name());
+    }
+    Shape shape = tensor.entry->shape;
+    shape.back() = 1;
+    return shape;
+  }
+
+  const Checkpoint& source_;
+  const CheckpointPlan& plan_;
+  std::map<int, int> layer_of_weight_;
+  std::map<std::string, std::pair<std::string, float>> cache_after_;
+  std::vector<OutputTensor> tensors_;
+};
+
+}  // namespace
+
+std::string WeightScaleName(const std::string& weight) { return weight + "_scale"; }
+
+std::string InputScaleName(const std::string& weight) {
+  if (!weight.ends_with(kWeightSuffix)) return weight + "_input_scale";
+  return weight.substr(0, weight.size() - kWeightSuffix.size()) + ".input_scale";
+}
+
+std::vector<OutputShard> LayOutShards(const Checkpoint& source, const CheckpointPlan& plan) {
+  Layout layout(source, plan);
+  std::vector<OutputShard> shards;
+  for (const auto& shard : source.files().shards) {
+    shards.push_back({shard->path().filename().string(), shard.get(), layout.Shard(shard.get())});
+  }
+  return shards;
+}
+
+uint64_t DataBytes(const OutputShard& shard) {
+  uint64_t bytes = 0;
+  for (const OutputTensor& tensor : shard.tensors) {
+    bytes += ElementCount(tensor.entry.shape) * DTypeSize(tensor.entry.dtype);
+  }
+  return bytes;
+}
+
+}  // namespace hif8

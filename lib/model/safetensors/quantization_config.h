@@ -1,0 +1,36 @@
+// What a written checkpoint's config.json says about its quantization (compressed-tensors).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/model/safetensors/checkpoint.h"
+#include "lib/numeric/scale_layout.h"
+
+namespace hif8 {
+
+// How the operands of a Linear are represented.
+struct LayerScheme {
+  std::string weight_format;  // number format's name
+  int weight_bits = 8;
+  Granularity weight_granularity = Granularity::kChannel;
+  std::string input_format;  // empty: the input is not quantized
+  int input_bits = 8;
+  Granularity input_granularity = Granularity::kTensor;
+  bool input_dynamic = true;  // false: a static scale is written
+
+  bool operator==(const LayerScheme&) const = default;
+};
+
+// The type that codes of a number format are stored as: the safetensors type of that name where
+// there is one (FP8), else U8.
+DType CodeDType(const std::string& format);
+
+// The text of config.json: the source's, everything in its order, with the quantization_config for
+// these layers (by index into layers()) in the place of its own or at the end; without any when
+// `layers` is empty. `kv_cache`: the cache has static scales.
+std::string QuantizedConfigText(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
+                                bool kv_cache);
+
+}  // namespace hif8

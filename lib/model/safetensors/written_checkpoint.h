@@ -1,0 +1,34 @@
+// Reads back what was written, for measuring.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "lib/model/safetensors/checkpoint.h"
+
+namespace hif8 {
+
+// The quantized weights of a written folder, for measuring what was really written.
+class WrittenCheckpoint {
+ public:
+  // Throws kModel when the folder does not fit `source`.
+  WrittenCheckpoint(std::shared_ptr<const Checkpoint> source, const std::filesystem::path& folder);
+
+  // Codes and scales of source.weights()[index] as they stand in the file. `format` and `layout`
+  // are what the plan says of that weight.
+  EncodedWeight Read(int index, const std::string& format, const ChannelLayout& layout) const;
+  // True when the file holds codes for weights()[index].
+  bool IsQuantized(int index) const;
+  // A tensor of the written folder as stored. Throws kModel when there is none of that name.
+  Tensor ReadTensor(const std::string& name) const;
+
+ private:
+  const SafetensorsEntry* Find(const std::string& name, const SafetensorsFile** shard) const;
+
+  std::shared_ptr<const Checkpoint> source_;
+  std::filesystem::path folder_;
+  ShardList files_;
+};
+
+}  // namespace hif8
