@@ -1,18 +1,14 @@
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
-#include <algorithm>
-#include <charconv>
-#include <cmath>
+#include <exception>
 #include <filesystem>
-#include <map>
-#include <set>
+#include <sstream>
 
 #include "lib/core/error.h"
 #include "lib/core/output_dir.h"
-#include "lib/core/pattern.h"
 #include "lib/core/suggest.h"
 #include "lib/quant/config.h"
-#include "lib/quant/config_params.h"
 #include "lib/quant/config_reader.h"
 
 namespace hif8 {
@@ -20,17 +16,47 @@ namespace {
 
 constexpr size_t kMaxRecipeBytes = size_t{1} << 20;
 
-std::vector<YAML::Node> ParseYaml(std::string_view text, const Source& source,
-                                  Diagnostics& diagnostics) {
+// Where a document starts; everything else about it is of no interest.
+class StartHandler : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override { start = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+  YAML::Mark start;
+};
+
+// The one document of the text, or false after a report. YAML::LoadAll would not do: on some
+// damaged input it finds documents without end.
+bool ParseYaml(const std::string& text, const Source& source, Diagnostics& diagnostics,
+               YAML::Node* root) {
   try {
-    return YAML::LoadAll(std::string(text));
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    StartHandler handler;
+    if (parser.HandleNextDocument(handler) && parser.HandleNextDocument(handler)) {
+      diagnostics.Add(source.At(handler.start), "a second YAML document, or text outside of any",
+                      "a recipe is one document: remove the line --- or what does not belong");
+      return false;
+    }
+    *root = YAML::Load(text);
+    return true;
   } catch (const YAML::Exception& error) {
     diagnostics.Add(source.At(error.mark), "not valid YAML: " + error.msg,
                     "check indentation, brackets and quotes there");
   } catch (const std::exception& error) {
-    diagnostics.Add(source.name, std::string("not valid YAML: ") + error.what(), "");
+    diagnostics.Add(source.At({}), std::string("not valid YAML: ") + error.what(), "");
   }
-  return {};
+  return false;
 }
 
 // What is wrong with a whole document comes before what is wrong inside.
@@ -43,14 +69,8 @@ void ReadDocument(std::string_view yaml, const std::string& source_name,
                     "recipes are at most 1 MiB of YAML");
     return;
   }
-  const std::vector<YAML::Node> documents = ParseYaml(yaml, source, diagnostics);
-  if (!diagnostics.empty()) return;
-  if (documents.size() > 1) {
-    diagnostics.Add(source.At(documents[1].Mark()), "a second YAML document",
-                    "a recipe is one document: remove the line ---");
-    return;
-  }
-  const YAML::Node root = documents.empty() ? YAML::Node() : documents[0];
+  YAML::Node root;
+  if (!ParseYaml(std::string(yaml), source, diagnostics, &root)) return;
   if (!root.IsMap() && !root.IsNull()) {
     diagnostics.Add(start, "expected a mapping of recipe keys, found " + FoundText(root),
                     "a recipe starts with version: 1");
@@ -66,8 +86,9 @@ void ReadAssignment(const ConfigAssignment& assignment, const ParseContext& cont
   const Source source{assignment.origin, false};
   RecipeReader reader(source, context, diagnostics);
   if (assignment.mode == ConfigAssignment::Mode::kYaml) {
-    const std::vector<YAML::Node> documents = ParseYaml(assignment.text, source, diagnostics);
-    reader.ReadKey(assignment.key, documents.empty() ? YAML::Node() : documents[0], source.name);
+    YAML::Node value;
+    if (!ParseYaml(assignment.text, source, diagnostics, &value)) return;
+    reader.ReadKey(assignment.key, value, source.name);
   } else {
     reader.ReadText(assignment.key, assignment.text,
                     assignment.mode == ConfigAssignment::Mode::kAppend);

@@ -1,6 +1,7 @@
 // How recipe values look as text: in recipes, errors and documentation.
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <type_traits>
 
 #include "lib/quant/config_params.h"
@@ -46,7 +47,11 @@ std::string QuotedText(const std::string& text) {
 
 std::string NumberText(double value) {
   std::array<char, 32> text{};
-  const auto result = std::to_chars(text.data(), text.data() + text.size(), value);
+  // Plain digits for whole numbers of a moderate size, where 1e+06 would be shorter but odd.
+  const bool plain = value == std::trunc(value) && std::fabs(value) < 1e9;
+  const auto result =
+      plain ? std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed)
+            : std::to_chars(text.data(), text.data() + text.size(), value);
   return {text.data(), result.ptr};
 }
 
