@@ -1,0 +1,215 @@
+// From a file to an OnnxModel.
+#include <google/protobuf/io/coded_stream.h>
+
+#include <limits>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+#include "lib/model/onnx/onnx_impl.h"
+#include "lib/model/onnx/raw_data.h"
+#include "lib/model/onnx/tensor_data.h"
+
+namespace hif8 {
+namespace {
+
+onnx::ModelProto Parse(const MappedFile& file) {
+  const std::string where = file.path().string();
+  const std::span<const std::byte> bytes = file.bytes();
+  if (bytes.empty()) throw ModelError("the model file is empty", {}, where);
+  constexpr auto kMost = static_cast<size_t>(std::numeric_limits<int>::max());
+  if (bytes.size() > kMost) {
+    throw ModelError("the model file is larger than 2 GB, which the format does not allow",
+                     "save the model with its weights as external data", where);
+  }
+  onnx::ModelProto proto;
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  google::protobuf::io::CodedInputStream stream(data, static_cast<int>(bytes.size()));
+  const bool parsed = proto.ParseFromCodedStream(&stream) && stream.ConsumedEntireMessage();
+  // A model starts with its IR version, a small number.
+  const bool looks_like_onnx = bytes.size() > 2 && data[0] == 0x08 && data[1] < 0x40;
+  if (!parsed && looks_like_onnx) {
+    throw ModelError("the model file is truncated or damaged", "copy or download it again", where);
+  }
+  if (!parsed || !proto.has_graph() || !proto.has_ir_version()) {
+    throw ModelError("the file is not an ONNX model", "a model.onnx file is expected here", where);
+  }
+  return proto;
+}
+
+void CheckOpset(const onnx::ModelProto& proto, const std::string& where) {
+  const int64_t opset = StandardOpset(proto);
+  bool needed = false;
+  for (const onnx::NodeProto& node : proto.graph().node()) {
+    needed = needed || IsStandardDomain(node.domain());
+  }
+  if (opset >= kOldestOpset && opset <= kNewestOpset) return;
+  if (opset == 0 && !needed) return;
+  throw ModelError((opset == 0 ? std::string("the model names no version of the standard operators")
+                               : "the model uses operator set " + std::to_string(opset)) +
+                       "; versions " + std::to_string(kOldestOpset) + " to " +
+                       std::to_string(kNewestOpset) + " are supported",
+                   "export the model again for one of these", where);
+}
+
+bool IsOutput(const onnx::GraphProto& graph, const std::string& name) {
+  for (const onnx::ValueInfoProto& output : graph.output()) {
+    if (output.name() == name) return true;
+  }
+  return false;
+}
+
+// Constant nodes become initializers, so that there is one kind of constant. Returns whether any
+// did.
+bool LiftConstants(onnx::GraphProto* graph) {
+  google::protobuf::RepeatedPtrField<onnx::NodeProto> kept;
+  bool lifted = false;
+  for (onnx::NodeProto& node : *graph->mutable_node()) {
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) lifted |= LiftConstants(attribute.mutable_g());
+      for (onnx::GraphProto& body : *attribute.mutable_graphs()) lifted |= LiftConstants(&body);
+    }
+    if (IsStandardOp(node, "Constant") && node.output_size() == 1 &&
+        !IsOutput(*graph, node.output(0))) {
+      std::optional<onnx::TensorProto> tensor = ConstantNodeTensor(node, node.output(0));
+      if (tensor && tensor->data_type() != onnx::TensorProto::STRING) {
+        *graph->add_initializer() = std::move(*tensor);
+        lifted = true;
+        continue;
+      }
+    }
+    *kept.Add() = std::move(node);
+  }
+  graph->mutable_node()->Swap(&kept);
+  return lifted;
+}
+
+GraphValue ToGraphValue(const onnx::ValueInfoProto& value, std::string* problem) {
+  GraphValue result;
+  result.name = value.name();
+  const onnx::TypeProto& type = value.type();
+  if (!type.has_tensor_type() || !ToDType(type.tensor_type().elem_type(), &result.dtype)) {
+    const std::string what = type.has_tensor_type()
+                                 ? "a tensor of " + OnnxTypeName(type.tensor_type().elem_type())
+                                 : std::string("no tensor");
+    if (problem->empty()) *problem = "'" + value.name() + "' is " + what;
+    result.rank_known = false;
+    return result;
+  }
+  result.rank_known = type.tensor_type().has_shape();
+  for (const auto& dim : type.tensor_type().shape().dim()) {
+    result.shape.push_back(dim.has_dim_value() && dim.dim_value() >= 0 ? dim.dim_value() : -1);
+    result.dim_names.push_back(dim.dim_param());
+  }
+  return result;
+}
+
+void FindInputsAndOutputs(OnnxModel::Impl* model) {
+  const Scope& main = (*model->scopes)[0];
+  std::string ignored;
+  for (const onnx::ValueInfoProto& input : main.graph->input()) {
+    if (main.initializers.contains(input.name())) continue;
+    model->inputs.push_back(ToGraphValue(input, &model->not_runnable));
+  }
+  for (const onnx::ValueInfoProto& output : main.graph->output()) {
+    model->outputs.push_back(ToGraphValue(output, &ignored));
+  }
+}
+
+// Every constant tensor in a fixed order: visit(tensor).
+template <typename Visit>
+void ForEachConstant(const Scopes& scopes, const Visit& visit) {
+  for (int i = 0; i < static_cast<int>(scopes.size()); ++i) {
+    for (const onnx::TensorProto& tensor : scopes[i].graph->initializer()) visit(tensor);
+  }
+}
+
+void CheckTensors(OnnxModel::Impl* model) {
+  ForEachConstant(*model->scopes, [&](const onnx::TensorProto& tensor) {
+    const Shape shape = TensorShape(tensor);
+    DType dtype;
+    if (!ToDType(tensor.data_type(), &dtype)) return;  // carried as it is
+    if (IsExternal(tensor)) model->files.Find(tensor, ElementCount(shape) * DTypeSize(dtype));
+    if (IsFloat(dtype)) model->parameter_count += ElementCount(shape);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<OnnxModel> OnnxModel::Load(const std::filesystem::path& path, LogSink& log,
+                                           const OnnxLoadOptions& options) {
+  auto impl = std::make_unique<Impl>(path);
+  {
+    std::error_code error;
+    const std::filesystem::path real = std::filesystem::canonical(path, error);
+    const auto file = MappedFile::Open(error ? path : real);
+    impl->proto = Parse(*file);
+    CheckOpset(impl->proto, path.string());
+    ReferToMappedFile(*file, options.map_from_bytes, &impl->proto);
+  }
+  impl->stored_opset = StandardOpset(impl->proto);
+  if (LiftConstants(impl->proto.mutable_graph()) && impl->proto.ir_version() < 4) {
+    impl->proto.set_ir_version(4);  // initializers that are no inputs
+  }
+  impl->scopes = std::make_unique<Scopes>(impl->proto.mutable_graph());
+  impl->scopes->Check();
+  CheckTensors(impl.get());
+  FindInputsAndOutputs(impl.get());
+  FindLayers(impl.get());
+  log.Debug("model " + path.string() + ": operator set " + std::to_string(impl->stored_opset) +
+            ", " + std::to_string(impl->layers.size()) + " layers, " +
+            std::to_string(impl->parameter_count) + " parameters");
+  return std::unique_ptr<OnnxModel>(new OnnxModel(std::move(impl)));
+}
+
+OnnxModel::OnnxModel(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+OnnxModel::~OnnxModel() = default;
+
+const std::filesystem::path& OnnxModel::path() const { return impl_->path; }
+const std::vector<Layer>& OnnxModel::layers() const { return impl_->layers; }
+const std::vector<Weight>& OnnxModel::weights() const { return impl_->weights; }
+const std::vector<Activation>& OnnxModel::activations() const { return impl_->activations; }
+uint64_t OnnxModel::parameter_count() const { return impl_->parameter_count; }
+const std::vector<GraphValue>& OnnxModel::inputs() const { return impl_->inputs; }
+const std::vector<GraphValue>& OnnxModel::outputs() const { return impl_->outputs; }
+int64_t OnnxModel::opset() const { return StandardOpset(impl_->proto); }
+int64_t OnnxModel::stored_opset() const { return impl_->stored_opset; }
+
+Tensor OnnxModel::ReadWeight(int index) const {
+  return ReadTensor(impl_->tensor(impl_->weight_sites.at(static_cast<size_t>(index))),
+                    impl_->files);
+}
+
+Fingerprint OnnxModel::ComputeFingerprint() const {
+  Hasher hasher;
+  std::vector<std::string> locations;
+  ForEachConstant(*impl_->scopes, [&](const onnx::TensorProto& tensor) {
+    DType dtype;
+    if (!ToDType(tensor.data_type(), &dtype)) return;
+    const Tensor values = ReadTensor(tensor, impl_->files);
+    hasher.Update(tensor.name() + "\n" + std::string(DTypeName(dtype)) +
+                  ShapeText(values.view.shape) + "\n");
+    hasher.Update(std::span(values.view.data, values.view.bytes()));
+    if (!IsExternal(tensor)) return;
+    const std::string location = ParseExternalReference(tensor).location;
+    if (std::find(locations.begin(), locations.end(), location) == locations.end()) {
+      locations.push_back(location);
+    }
+  });
+  Fingerprint fingerprint;
+  const auto add = [&](const std::string& name, const std::filesystem::path& file) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(file, error);
+    if (!fingerprint.files.empty()) fingerprint.files += ", ";
+    fingerprint.files += name + " (" + std::to_string(error ? 0 : size) + " bytes)";
+  };
+  add(impl_->path.filename().string(), impl_->path);
+  std::error_code error;
+  const std::string own = std::filesystem::weakly_canonical(impl_->path, error).filename().string();
+  for (const std::string& location : locations) {
+    if (location != own) add(location, impl_->files.Resolve(location, {}));
+  }
+  fingerprint.hash = hasher.Hex();
+  return fingerprint;
+}
+
+}  // namespace hif8

@@ -1,0 +1,72 @@
+// The inside of an OnnxModel. Internal to this folder.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/model/onnx/const_chain.h"
+#include "lib/model/onnx/external_data.h"
+#include "lib/model/onnx/onnx_model.h"
+#include "lib/model/onnx/onnx_proto.h"
+#include "lib/model/onnx/scopes.h"
+
+namespace hif8 {
+
+// Where a layer stands. Operands are input numbers of the node, -1: none.
+struct LayerSite {
+  int scope = -1;
+  int node = -1;
+  int weight_input = -1;
+  int activation_input = -1;
+  int second_input = -1;
+  std::vector<ChainStep> steps;  // between the stored weight and the operand
+  int elem_type = 0;             // of the weight operand and the activation
+};
+
+struct WeightSite {
+  Definition source;
+};
+
+// An activation belongs to the graph in which layers read it, so that a branch that is not taken
+// observes nothing.
+struct ActivationSite {
+  int scope = -1;
+  std::string tensor;
+  int elem_type = 0;
+};
+
+struct OnnxModel::Impl {
+  Impl(const std::filesystem::path& file) : path(file), files(file) {}
+
+  std::filesystem::path path;
+  onnx::ModelProto proto;
+  DataFiles files;
+  std::unique_ptr<Scopes> scopes;  // of proto
+  int64_t stored_opset = 0;
+
+  // The sites are parallel to the public lists.
+  std::vector<Layer> layers;
+  std::vector<LayerSite> layer_sites;
+  std::vector<Weight> weights;
+  std::vector<WeightSite> weight_sites;
+  std::vector<Activation> activations;
+  std::vector<ActivationSite> activation_sites;
+  std::vector<GraphValue> inputs;
+  std::vector<GraphValue> outputs;
+  // Why the model cannot be run on data (an input that is no tensor, ...), or empty.
+  std::string not_runnable;
+  uint64_t parameter_count = 0;
+
+  const onnx::NodeProto& node(const LayerSite& site) const {
+    return (*scopes)[site.scope].graph->node(site.node);
+  }
+  const onnx::TensorProto& tensor(const WeightSite& site) const {
+    return scopes->Initializer(site.source);
+  }
+};
+
+// Fills layers, weights and activations, and their sites.
+void FindLayers(OnnxModel::Impl* model);
+
+}  // namespace hif8

@@ -1,0 +1,26 @@
+// The values of constant tensors, however a file stores them. Internal to this folder.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "lib/core/tensor.h"
+#include "lib/model/onnx/external_data.h"
+#include "lib/model/onnx/onnx_proto.h"
+
+namespace hif8 {
+
+// The tensor's values in its own dtype. External and raw values are referred to, not copied: the
+// result is valid as long as the message (or its own owner) is. Throws kModel naming the tensor
+// when type, shape and number of bytes do not fit together.
+Tensor ReadTensor(const onnx::TensorProto& tensor, const DataFiles& files);
+
+// A tensor of INT64 or INT32 as numbers (shapes, axes); nothing when it is none.
+std::optional<std::vector<int64_t>> ReadInts(const onnx::TensorProto& tensor,
+                                             const DataFiles& files);
+
+// The tensor that a Constant node holds, under `name`; nothing for strings and sparse tensors.
+std::optional<onnx::TensorProto> ConstantNodeTensor(const onnx::NodeProto& node,
+                                                    const std::string& name);
+
+}  // namespace hif8
