@@ -1,0 +1,127 @@
+// A report as plain data: what a run did to every layer and what it cost. docs/report.md describes
+// each field; report.json is its JSON form, schema "hif8.report/1".
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/numeric/error_metrics.h"
+
+namespace hif8 {
+
+inline constexpr std::string_view kReportSchema = "hif8.report/1";
+
+// A number that may not have been measured. Infinity is a value (an exact result), NaN is not: use
+// ToMeasured where a NaN means that there was nothing to measure.
+using Measured = std::optional<double>;
+Measured ToMeasured(double value);
+
+// One operand of a layer, or what the layer makes of it. Absent (not empty) where a layer has none.
+struct OperandReport {
+  Measured sqnr_db;                                                 // infinite when exact
+  Measured zero_rate, zeroed_rate, saturation_rate, exceeded_rate;  // shares, 0 to 1
+  Measured cosine;
+  Measured max_abs_error;
+  Measured amax;
+  Measured scale;   // per tensor only
+  Measured target;  // magnitude that the reference was mapped to
+  std::string scale_rule, format, granularity;
+  std::optional<int64_t> samples;  // calibration samples that were seen
+  std::optional<int64_t> bytes_before, bytes_after;
+  std::vector<std::string> notes;
+};
+
+struct LayerReport {
+  std::string name;
+  std::string op;
+  bool quantized = false;  // "status": "quantized" or "kept"
+  std::string reason;      // why it was kept
+  std::optional<OperandReport> weight, activation;
+  std::optional<OperandReport> output;       // quantized against original, same incoming data
+  std::optional<OperandReport> accumulated;  // in the quantized network, its own incoming data
+};
+
+// The cached keys and values of one attention layer.
+struct KvCacheReport {
+  std::string name;
+  std::optional<OperandReport> k, v;
+};
+
+struct NetworkOutputReport {
+  std::string name;
+  Measured sqnr_db, cosine;
+  Measured argmax_agreement;  // share of positions with the same largest element of the last axis
+};
+
+struct PerplexityReport {
+  Measured original, quantized;
+  Measured loss_gap_percent;
+};
+
+struct NetworkReport {
+  std::vector<NetworkOutputReport> outputs;
+  std::optional<PerplexityReport> perplexity;
+};
+
+// Shares from 0 to 1.
+struct CoverageReport {
+  Measured parameters;  // quantized elements of all floating-point weights
+  Measured macs;        // quantized multiply-adds of all
+};
+
+struct ModelReport {
+  std::string path;
+  std::string kind;                                  // "onnx", "safetensors"
+  std::string fingerprint;                           // hash over the tensors' bytes
+  std::optional<int64_t> bytes_before, bytes_after;  // of the files
+};
+
+struct RecipeReport {
+  std::string name;      // built-in name or file
+  std::string resolved;  // the complete recipe, YAML
+};
+
+struct DataReport {
+  std::string description;  // what was given on the command line
+  std::optional<int64_t> samples;
+  bool is_calibration_data = false;  // evaluation only: the data that scales were chosen on
+};
+
+// All that may differ between two runs with the same result.
+struct RunReport {
+  std::string version, command, host;
+  std::string time;                         // ISO 8601, UTC
+  std::map<std::string, double> durations;  // seconds by stage
+  std::optional<DataReport> data;           // calibration
+  std::optional<DataReport> evaluation;
+  bool synthetic = false;  // the data was made up
+  std::vector<std::string> warnings;
+};
+
+struct Report {
+  ModelReport model;
+  std::vector<LayerReport> layers;  // in the model's order
+  std::vector<KvCacheReport> kv_cache;
+  NetworkReport network;
+  CoverageReport coverage;
+  RecipeReport recipe;
+  RunReport run;
+};
+
+// The metrics' part of an operand; the rest of `operand` stays.
+void SetMetrics(const ErrorMetrics& metrics, OperandReport* operand);
+
+// Two-space indented, a line break at the end. Text that is not UTF-8 is repaired.
+std::string ReportToJson(const Report& report);
+// Throws kModel with "source#/json/pointer" for text that is no report or breaks its rules.
+Report ReportFromJson(std::string_view text, const std::string& source);
+// `path`: report.json or a folder that holds one. Throws as ReportFromJson, or with a hint when
+// there is none.
+Report ReadReport(const std::filesystem::path& path);
+
+}  // namespace hif8

@@ -1,0 +1,137 @@
+// The fields of a report with their JSON names, once for writing and reading: Fields(object, visit)
+// calls visit(name, member) for each member in the order of the file.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include "lib/report/report.h"
+
+namespace hif8 {
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, OperandReport>
+void Fields(T& o, V&& visit) {
+  visit("sqnr_db", o.sqnr_db);
+  visit("zero_rate", o.zero_rate);
+  visit("zeroed_rate", o.zeroed_rate);
+  visit("saturation_rate", o.saturation_rate);
+  visit("exceeded_rate", o.exceeded_rate);
+  visit("cosine", o.cosine);
+  visit("max_abs_error", o.max_abs_error);
+  visit("amax", o.amax);
+  visit("scale", o.scale);
+  visit("scale_rule", o.scale_rule);
+  visit("target", o.target);
+  visit("format", o.format);
+  visit("granularity", o.granularity);
+  visit("samples", o.samples);
+  visit("bytes_before", o.bytes_before);
+  visit("bytes_after", o.bytes_after);
+  visit("notes", o.notes);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, LayerReport>
+void Fields(T& o, V&& visit) {
+  visit("name", o.name);
+  visit("op", o.op);
+  visit("status", o.quantized);
+  visit("reason", o.reason);
+  visit("weight", o.weight);
+  visit("activation", o.activation);
+  visit("output", o.output);
+  visit("accumulated", o.accumulated);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, KvCacheReport>
+void Fields(T& o, V&& visit) {
+  visit("name", o.name);
+  visit("k", o.k);
+  visit("v", o.v);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, NetworkOutputReport>
+void Fields(T& o, V&& visit) {
+  visit("name", o.name);
+  visit("sqnr_db", o.sqnr_db);
+  visit("cosine", o.cosine);
+  visit("argmax_agreement", o.argmax_agreement);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, PerplexityReport>
+void Fields(T& o, V&& visit) {
+  visit("original", o.original);
+  visit("quantized", o.quantized);
+  visit("loss_gap_percent", o.loss_gap_percent);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, NetworkReport>
+void Fields(T& o, V&& visit) {
+  visit("outputs", o.outputs);
+  visit("perplexity", o.perplexity);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, CoverageReport>
+void Fields(T& o, V&& visit) {
+  visit("parameters", o.parameters);
+  visit("macs", o.macs);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, ModelReport>
+void Fields(T& o, V&& visit) {
+  visit("path", o.path);
+  visit("kind", o.kind);
+  visit("fingerprint", o.fingerprint);
+  visit("bytes_before", o.bytes_before);
+  visit("bytes_after", o.bytes_after);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, RecipeReport>
+void Fields(T& o, V&& visit) {
+  visit("name", o.name);
+  visit("resolved", o.resolved);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, DataReport>
+void Fields(T& o, V&& visit) {
+  visit("description", o.description);
+  visit("samples", o.samples);
+  visit("is_calibration_data", o.is_calibration_data);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, RunReport>
+void Fields(T& o, V&& visit) {
+  visit("version", o.version);
+  visit("command", o.command);
+  visit("host", o.host);
+  visit("time", o.time);
+  visit("durations", o.durations);
+  visit("data", o.data);
+  visit("evaluation", o.evaluation);
+  visit("synthetic", o.synthetic);
+  visit("warnings", o.warnings);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, Report>
+void Fields(T& o, V&& visit) {
+  visit("model", o.model);
+  visit("layers", o.layers);
+  visit("kv_cache", o.kv_cache);
+  visit("network", o.network);
+  visit("coverage", o.coverage);
+  visit("recipe", o.recipe);
+  visit("run", o.run);
+}
+
+}  // namespace hif8
