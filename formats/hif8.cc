@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <vector>
 
 #include "formats/table_format.h"
 
@@ -56,15 +57,12 @@ unsigned Compose(int exponent, unsigned mantissa) {
   return bits << band.mantissa_bits | mantissa;
 }
 
-const std::array<float, 256>& Table() {
-  static const std::array<float, 256> table = [] {
-    std::array<float, 256> values{};
-    for (size_t code = 0; code < values.size(); ++code) {
-      values[code] = DecodeHif8(static_cast<uint8_t>(code));
-    }
-    return values;
-  }();
-  return table;
+std::vector<float> Table() {
+  std::vector<float> values(256);
+  for (size_t code = 0; code < values.size(); ++code) {
+    values[code] = DecodeHif8(static_cast<uint8_t>(code));
+  }
+  return values;
 }
 
 class Hif8Format final : public TableFormat {

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-
-#include "formats/vector_codec.h"
-
 namespace hif8 {
 namespace {
 
@@ -31,7 +28,7 @@ void EncodeReference(const EncodeJob& job, size_t begin, size_t end) {
 
 void TableFormat::Encode(DType dtype, const std::byte* x, ScaleOperand scale,
                          std::span<uint8_t> codes, Overflow overflow) const {
-  EncodeByLines({this, dtype, x, scale, codes.data(), codes.size(), overflow}, lines_);
+  EncodeRun({this, dtype, x, scale, codes.data(), codes.size(), overflow});
 }
 
 void TableFormat::Decode(std::span<const uint8_t> codes, ScaleOperand scale,

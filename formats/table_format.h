@@ -1,7 +1,10 @@
 // A number format given by the values of its codes: everything but the scalar reference.
 #pragma once
 
+#include <vector>
+
 #include "formats/code_lines.h"
+#include "formats/vector_codec.h"
 #include "lib/numeric/number_format.h"
 
 namespace hif8 {
@@ -17,12 +20,16 @@ class TableFormat : public NumberFormat {
                           std::span<float> y) const override;
 
  protected:
-  // `table` must outlive the format.
-  TableFormat(std::span<const float> table, Ties ties)
-      : table_(table), lines_(MakeCodeLines(table, ties)) {}
+  // A format whose codes are lines (see code_lines.h).
+  TableFormat(std::vector<float> table, Ties ties)
+      : table_(std::move(table)), lines_(MakeCodeLines(table_, ties)) {}
+  // A format that overrides EncodeRun.
+  explicit TableFormat(std::vector<float> table) : table_(std::move(table)) {}
+
+  virtual void EncodeRun(const EncodeJob& job) const { EncodeByLines(job, lines_); }
 
  private:
-  std::span<const float> table_;
+  std::vector<float> table_;
   CodeLines lines_;
 };
 

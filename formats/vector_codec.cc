@@ -15,7 +15,8 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
 
-void Encode(const EncodeJob& job, const CodeLines&) { EncodeReference(job, 0, job.count); }
+void EncodeLines(const EncodeJob& job, const CodeLines&) { EncodeReference(job, 0, job.count); }
+void EncodeInt8(const EncodeJob& job) { EncodeReference(job, 0, job.count); }
 
 #else
 
@@ -128,69 +129,102 @@ HWY_INLINE hn::Vec<DCode> CodesOfRanks(const CodeLines& lines, hn::Vec<DCode> ra
   return hn::IfThenZeroElse(negative_zero, hn::Xor(ranks, flip));
 }
 
-// Encodes whole vectors from the front; returns how many elements that were.
-template <Ties kTies, class Source, class Scale>
-HWY_NOINLINE size_t EncodeVectors(const EncodeJob& job, const CodeLines& shared_lines,
-                                  const Source source, const Scale scale) {
-  const DCode d;
-  const DHalf dh;
-  const hn::RebindToSigned<DHalf> di;
-  // Copied, so that stores to the codes cannot be taken to change it.
-  const CodeLines lines = shared_lines;
-  const uint16_t largest = lines.Largest(job.overflow);
-  uint8_t* const codes = job.codes;
-  const size_t n = hn::Lanes(d);
-  const auto magnitude_bits = hn::Set(dh, 0x7FFF);
-  size_t i = 0;
-  for (; i + n <= job.count; i += n) {
+// Codes of lines. False when a NaN or an infinity is among the numbers: they are rare, and the
+// reference knows them, also those that the division made.
+template <Ties kTies>
+struct LinesKernel {
+  CodeLines lines;
+  uint16_t largest;
+
+  template <class Source, class Scale>
+  HWY_INLINE bool EncodeOneVector(const Source& source, const Scale& scale, size_t i,
+                                  uint8_t* codes) const {
+    const DCode d;
+    const DHalf dh;
+    const hn::RebindToSigned<DHalf> di;
     const auto low = LoadHalves<kTies>(source, scale, i);
-    const auto high = LoadHalves<kTies>(source, scale, i + n / 2);
-    const auto low_magnitude = hn::And(low, magnitude_bits);
-    const auto high_magnitude = hn::And(high, magnitude_bits);
-    // NaN and infinities are rare: the reference knows them, also those that the division made.
+    const auto high = LoadHalves<kTies>(source, scale, i + hn::Lanes(dh));
+    const auto low_magnitude = hn::And(low, hn::Set(dh, 0x7FFF));
+    const auto high_magnitude = hn::And(high, hn::Set(dh, 0x7FFF));
     const auto most = hn::BitCast(di, hn::Max(low_magnitude, high_magnitude));
-    if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Gt(most, hn::Set(di, 0x7F7F))))) {
-      EncodeReference(job, i, i + n);
-      continue;
-    }
+    if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Gt(most, hn::Set(di, 0x7F7F))))) return false;
     const auto low_ranks = Ranks<kTies>(lines, largest, low, low_magnitude);
     const auto high_ranks = Ranks<kTies>(lines, largest, high, high_magnitude);
     const auto ranks = hn::ConcatEven(d, hn::BitCast(d, high_ranks), hn::BitCast(d, low_ranks));
-    hn::StoreU(CodesOfRanks(lines, ranks), d, codes + i);
+    hn::StoreU(CodesOfRanks(lines, ranks), d, codes);
+    return true;
+  }
+};
+
+// Integers -127 ... 127, NaN as 0.
+struct IntegerKernel {
+  template <class Source, class Scale>
+  HWY_INLINE hn::Vec<DHalf> LoadIntegers(const Source& source, const Scale& scale, size_t i) const {
+    const DFloat d;
+    const DHalf dh;
+    const size_t n = hn::Lanes(d);
+    const auto round = [&](size_t at) HWY_ATTR {
+      const auto x = scale.Divide(d, source.Load(d, at), at);
+      const auto number = hn::IfThenElseZero(hn::Eq(x, x), x);
+      const auto clamped = hn::Min(hn::Max(number, hn::Set(d, -127.0F)), hn::Set(d, 127.0F));
+      return hn::BitCast(dh, hn::NearestInt(clamped));
+    };
+    const auto low = round(i);
+    return hn::ConcatEven(dh, round(i + n), low);
+  }
+
+  template <class Source, class Scale>
+  HWY_INLINE bool EncodeOneVector(const Source& source, const Scale& scale, size_t i,
+                                  uint8_t* codes) const {
+    const DCode d;
+    const auto low = hn::BitCast(d, LoadIntegers(source, scale, i));
+    const auto high = hn::BitCast(d, LoadIntegers(source, scale, i + hn::Lanes(DHalf())));
+    hn::StoreU(hn::ConcatEven(d, high, low), d, codes);
+    return true;
+  }
+};
+
+// Encodes whole vectors from the front; returns how many elements that were.
+template <class Kernel, class Source, class Scale>
+HWY_NOINLINE size_t EncodeVectors(const EncodeJob& job, const Kernel& shared_kernel,
+                                  const Source source, const Scale scale) {
+  // Copied, so that stores to the codes cannot be taken to change it.
+  const Kernel kernel = shared_kernel;
+  uint8_t* const codes = job.codes;
+  const size_t n = hn::Lanes(DCode());
+  size_t i = 0;
+  for (; i + n <= job.count; i += n) {
+    if (!kernel.EncodeOneVector(source, scale, i, codes + i)) EncodeReference(job, i, i + n);
   }
   return i;
 }
 
-template <class Source, class Scale>
-size_t EncodeTies(const EncodeJob& job, const CodeLines& lines, Source source, Scale scale) {
-  return lines.ties == Ties::kAway ? EncodeVectors<Ties::kAway>(job, lines, source, scale)
-                                   : EncodeVectors<Ties::kEven>(job, lines, source, scale);
-}
-
-template <class Source>
-size_t EncodeScaled(const EncodeJob& job, const CodeLines& lines, Source source) {
+template <class Kernel, class Source>
+size_t EncodeScaled(const EncodeJob& job, const Kernel& kernel, Source source) {
   if (job.scale.per_value) {
-    return EncodeTies(job, lines, source, ScalePerValue{job.scale.values});
+    return EncodeVectors(job, kernel, source, ScalePerValue{job.scale.values});
   }
   const float scale = job.scale.values[0];
-  if (scale == 1.0F) return EncodeTies(job, lines, source, Unscaled{});
-  return EncodeTies(job, lines, source, OneScale{scale});
+  if (scale == 1.0F) return EncodeVectors(job, kernel, source, Unscaled{});
+  return EncodeVectors(job, kernel, source, OneScale{scale});
 }
 
-size_t EncodeFront(const EncodeJob& job, const CodeLines& lines) {
+template <class Kernel>
+size_t EncodeFront(const EncodeJob& job, const Kernel& kernel) {
   switch (job.dtype) {
     case DType::kF16:
-      return EncodeScaled(job, lines, FromF16{reinterpret_cast<const hwy::float16_t*>(job.x)});
+      return EncodeScaled(job, kernel, FromF16{reinterpret_cast<const hwy::float16_t*>(job.x)});
     case DType::kBF16:
-      return EncodeScaled(job, lines, FromBF16{reinterpret_cast<const hwy::bfloat16_t*>(job.x)});
+      return EncodeScaled(job, kernel, FromBF16{reinterpret_cast<const hwy::bfloat16_t*>(job.x)});
     default:
-      return EncodeScaled(job, lines, FromF32{reinterpret_cast<const float*>(job.x)});
+      return EncodeScaled(job, kernel, FromF32{reinterpret_cast<const float*>(job.x)});
   }
 }
 
 // What is left when whole vectors are done goes through one padded vector.
-void Encode(const EncodeJob& job, const CodeLines& lines) {
-  const size_t done = EncodeFront(job, lines);
+template <class Kernel>
+void EncodeAll(const EncodeJob& job, const Kernel& kernel) {
+  const size_t done = EncodeFront(job, kernel);
   const size_t rest = job.count - done;
   if (rest == 0) return;
   constexpr size_t kMost = 64;
@@ -207,9 +241,20 @@ void Encode(const EncodeJob& job, const CodeLines& lines) {
     for (size_t i = 0; i < kMost; ++i) scales[i] = i < rest ? job.scale.values[done + i] : 1.0F;
     tail.scale.values = scales;
   }
-  EncodeFront(tail, lines);
+  EncodeFront(tail, kernel);
   std::memcpy(job.codes + done, codes, rest);
 }
+
+void EncodeLines(const EncodeJob& job, const CodeLines& lines) {
+  const uint16_t largest = lines.Largest(job.overflow);
+  if (lines.ties == Ties::kAway) {
+    EncodeAll(job, LinesKernel<Ties::kAway>{lines, largest});
+  } else {
+    EncodeAll(job, LinesKernel<Ties::kEven>{lines, largest});
+  }
+}
+
+void EncodeInt8(const EncodeJob& job) { EncodeAll(job, IntegerKernel{}); }
 
 #endif  // HWY_SCALAR
 
@@ -220,11 +265,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hif8 {
 
-HWY_EXPORT(Encode);
+HWY_EXPORT(EncodeLines);
+HWY_EXPORT(EncodeInt8);
 
 void EncodeByLines(const EncodeJob& job, const CodeLines& lines) {
-  HWY_DYNAMIC_DISPATCH(Encode)(job, lines);
+  HWY_DYNAMIC_DISPATCH(EncodeLines)(job, lines);
 }
+
+void EncodeIntegers(const EncodeJob& job) { HWY_DYNAMIC_DISPATCH(EncodeInt8)(job); }
 
 }  // namespace hif8
 #endif

@@ -26,5 +26,7 @@ void EncodeReference(const EncodeJob& job, size_t begin, size_t end);
 
 // The same by the lines of the format, 16 to 64 elements at a time.
 void EncodeByLines(const EncodeJob& job, const CodeLines& lines);
+// The same for symmetric 8-bit integers.
+void EncodeIntegers(const EncodeJob& job);
 
 }  // namespace hif8

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,24 @@ struct ScaleOperand {
   static ScaleOperand PerValue(const float* scales) { return {scales, true}; }
 };
 
+// How scales are stored, and so which values they can take.
+enum class ScaleEncoding {
+  kFp32,  // any normal fp32
+  kE8M0   // a power of two, 2^-127 ... 2^127
+};
+
+// Scales that belong to a format by its name: one per tile of outputs x inputs of a weight, and of
+// rows x inputs of an activation. "Inputs" is the axis that the layer sums over.
+struct TileScales {
+  struct Tile {
+    size_t rows;
+    size_t inputs;
+  };
+  Tile weight;
+  Tile activation;
+  ScaleEncoding encoding;
+};
+
 class NumberFormat {
  public:
   virtual ~NumberFormat() = default;
@@ -38,11 +57,13 @@ class NumberFormat {
   // One line for --list formats.
   virtual std::string_view description() const = 0;
   virtual int bits() const { return 8; }
+  // The scales that the name prescribes; nothing where the recipe's granularity decides.
+  virtual std::optional<TileScales> tile_scales() const { return std::nullopt; }
   // The value of every code, 2^bits() of them; NaN and infinities included. The primary definition:
   // limits follow from it.
   virtual std::span<const float> DecodeTable() const = 0;
-  // Smallest |x / scale| that counts as saturated (HiF8: 40960, where rounding leaves the finite
-  // range).
+  // Smallest |x / scale| that counts as saturated: where rounding leaves the finite range (HiF8:
+  // 40960).
   virtual float OverflowThreshold() const = 0;
   // The magnitude that the reference is mapped to when a recipe names none (HiF8: 16).
   virtual float DefaultTarget() const = 0;
@@ -56,9 +77,12 @@ class NumberFormat {
   float MinPositive() const;
 
   // The scalar reference: the code of x (already scaled). Slow; the oracle of every other path.
+  // Where a format has no NaN, NaN becomes zero; where it has no infinity, or never keeps one when
+  // saturating (FP8), an infinity becomes the largest finite value. HiF8 keeps infinities.
   virtual uint8_t EncodeOne(float x, Overflow overflow) const = 0;
 
-  // codes[i] = EncodeOne(fp32(x[i]) / scale). `x` holds n = codes.size() elements of dtype F32, F16
+  // codes[i] = EncodeOne(fp32(x[i]) / scale); a finite x[i] whose quotient overflows fp32 saturates
+  // as any other finite value. `x` holds n = codes.size() elements of dtype F32, F16
   // or BF16 at any alignment. Bit-identical to the reference on every machine.
   virtual void Encode(DType dtype, const std::byte* x, ScaleOperand scale, std::span<uint8_t> codes,
                       Overflow overflow = Overflow::kSaturate) const = 0;

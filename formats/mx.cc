@@ -1,0 +1,22 @@
+#include "formats/mx.h"
+
+#include "formats/fp8.h"
+
+namespace hif8 {
+namespace {
+
+constexpr TileScales kGroupsOf32{{1, 32}, {1, 32}, ScaleEncoding::kE8M0};
+
+}  // namespace
+
+std::shared_ptr<const NumberFormat> MakeMxfp8Format() {
+  return MakeMinifloatFormat(kE4M3, "mxfp8", "OCP MXFP8: E4M3, one power of two per 32 elements",
+                             kGroupsOf32);
+}
+
+std::shared_ptr<const NumberFormat> MakeMxfp4Format() {
+  return MakeMinifloatFormat(kE2M1, "mxfp4", "OCP MXFP4: E2M1, one power of two per 32 elements",
+                             kGroupsOf32);
+}
+
+}  // namespace hif8

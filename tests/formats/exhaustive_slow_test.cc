@@ -1,0 +1,50 @@
+// The vector path against the scalar reference for all 2^32 fp32 patterns, in both overflow modes.
+#include <atomic>
+#include <bit>
+#include <cmath>
+
+#include "formats/builtin.h"
+#include "formats/hif8.h"
+#include "lib/core/parallel.h"
+#include "tests/formats/targets.h"
+
+namespace hif8 {
+namespace {
+
+constexpr size_t kPiece = size_t{1} << 16;
+
+// Compares pieces [begin, end) of 2^16 patterns each, every `step`-th.
+void Compare(size_t step, Overflow overflow) {
+  const NumberFormat& format = BuiltinFormats().Get("hif8");
+  std::atomic<uint64_t> wrong = 0;
+  std::atomic<uint32_t> example = 0;
+  ParallelFor(kPiece / step, [&](size_t index) {
+    const auto first = static_cast<uint32_t>(index * step * kPiece);
+    std::vector<float> x(kPiece);
+    std::vector<uint8_t> codes(kPiece);
+    for (uint32_t i = 0; i < kPiece; ++i) x[i] = std::bit_cast<float>(first + i);
+    const float one = 1;
+    format.Encode(DType::kF32, reinterpret_cast<const std::byte*>(x.data()), ScaleOperand::One(one),
+                  codes, overflow);
+    for (uint32_t i = 0; i < kPiece; ++i) {
+      if (codes[i] == EncodeHif8(x[i], overflow)) continue;
+      ++wrong;
+      example = first + i;
+    }
+  });
+  EXPECT_EQ(wrong, 0U) << "for one: " << std::hex << example;
+}
+
+TEST(Hif8Exhaustive, Saturating) { Compare(1, Overflow::kSaturate); }
+TEST(Hif8Exhaustive, ToInfinity) { Compare(1, Overflow::kInfinity); }
+
+// The lower half of a pattern takes all values here too, the upper half every 61st.
+TEST(Hif8Exhaustive, OtherTargetsInSteps) {
+  ForEachTarget([&] {
+    Compare(61, Overflow::kSaturate);
+    Compare(61, Overflow::kInfinity);
+  });
+}
+
+}  // namespace
+}  // namespace hif8
