@@ -223,14 +223,12 @@ std::string_view HeaderText(std::string_view file, const std::string& where, siz
 
 }  // namespace
 
-Tensor ParseNpy(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                const std::string& where) {
-  const std::string_view file(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  size_t begin = 0;
-  const Header header = HeaderParser(HeaderText(file, where, &begin), where).Parse();
-  Tensor tensor;
-  tensor.view.dtype = ParseDescr(*header.descr, where);
-  tensor.view.shape = *header.shape;
+NpyHeader ParseNpyHeader(std::span<const std::byte> begin, const std::string& where) {
+  const std::string_view file(reinterpret_cast<const char*>(begin.data()), begin.size());
+  NpyHeader result;
+  const Header header = HeaderParser(HeaderText(file, where, &result.data_offset), where).Parse();
+  result.dtype = ParseDescr(*header.descr, where);
+  result.shape = *header.shape;
   const auto above_one =
       std::count_if(header.shape->begin(), header.shape->end(), [](int64_t d) { return d > 1; });
   if (*header.fortran_order && above_one > 1) {
@@ -238,17 +236,27 @@ Tensor ParseNpy(std::span<const std::byte> bytes, std::shared_ptr<const void> ow
         "expected C order, found an array in Fortran order of shape " + ShapeText(*header.shape),
         "save numpy.ascontiguousarray(a) instead", where);
   }
-  const std::optional<uint64_t> expected = DataBytes(*header.shape, DTypeSize(tensor.view.dtype));
-  if (!expected || *expected != bytes.size() - begin) {
+  const std::optional<uint64_t> bytes = DataBytes(*header.shape, DTypeSize(result.dtype));
+  if (!bytes) {
     throw ModelError("an array of shape " + ShapeText(*header.shape) + " and type " +
-                         std::string(DTypeName(tensor.view.dtype)) + " needs " +
-                         (expected ? std::to_string(*expected) : "more than 2^63") +
-                         " bytes of data, the file has " + std::to_string(bytes.size() - begin),
+                         std::string(DTypeName(result.dtype)) + " needs more than 2^63 bytes",
                      "the file is truncated or damaged", where);
   }
-  tensor.view.data = bytes.data() + begin;
-  tensor.owner = std::move(owner);
-  return tensor;
+  result.data_bytes = *bytes;
+  return result;
+}
+
+Tensor ParseNpy(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                const std::string& where) {
+  const NpyHeader header = ParseNpyHeader(bytes, where);
+  if (header.data_bytes != bytes.size() - header.data_offset) {
+    throw ModelError("an array of shape " + ShapeText(header.shape) + " and type " +
+                         std::string(DTypeName(header.dtype)) + " needs " +
+                         std::to_string(header.data_bytes) + " bytes of data, the file has " +
+                         std::to_string(bytes.size() - header.data_offset),
+                     "the file is truncated or damaged", where);
+  }
+  return {{header.dtype, header.shape, bytes.data() + header.data_offset}, std::move(owner)};
 }
 
 Tensor ReadNpy(const std::filesystem::path& path) {

@@ -12,6 +12,20 @@
 
 namespace hif8 {
 
+// The longest header that is accepted, magic and length field included.
+inline constexpr size_t kMaxNpyHeader = (1 << 16) + 12;
+
+struct NpyHeader {
+  DType dtype = DType::kF32;
+  Shape shape;
+  size_t data_offset = 0;   // where the elements begin
+  uint64_t data_bytes = 0;  // how many bytes they have
+};
+
+// The header of an array of which at least min(kMaxNpyHeader, all) bytes are in `begin`: for
+// readers that do not have it in memory. Throws as ParseNpy does, but for the length of the data.
+NpyHeader ParseNpyHeader(std::span<const std::byte> begin, const std::string& where);
+
 // Reads one array that lies in memory. The tensor points into `bytes`, which `owner` keeps alive;
 // its data may be unaligned. `where` (a file, an archive's member) goes into errors. Refused with
 // kModel: what is no .npy array, elements that are big-endian, structured, complex or of Python

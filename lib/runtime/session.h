@@ -1,7 +1,6 @@
 // A graph loaded into ONNX Runtime.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "lib/core/tensor.h"
 #include "lib/model/graph.h"
 #include "lib/numeric/number_format.h"
+#include "lib/runtime/named_tensors.h"
 #include "lib/runtime/tap_sink.h"
 
 namespace hif8 {
@@ -28,8 +28,6 @@ struct SessionOptions {
   TapSink* taps = nullptr;  // null: taps pass their input on and report nothing
   std::vector<NativeOperator> operators;
 };
-
-using NamedTensors = std::map<std::string, Tensor>;
 
 class Session {
  public:

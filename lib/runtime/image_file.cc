@@ -1,0 +1,135 @@
+// Images as tensors.
+#define STB_IMAGE_IMPLEMENTATION
+#define STBI_NO_HDR
+#define STBI_NO_LINEAR
+#define STBI_ONLY_JPEG
+#define STBI_ONLY_PNG
+#define STBI_ONLY_BMP
+#include <stb_image.h>
+#define STB_IMAGE_RESIZE_IMPLEMENTATION
+#include <stb_image_resize.h>
+
+#include <cstring>
+
+#include "lib/core/error.h"
+#include "lib/core/mapped_file.h"
+#include "lib/runtime/data_convert.h"
+#include "lib/runtime/data_file.h"
+
+namespace hif8 {
+namespace {
+
+// A header may claim anything; more than this is no photo.
+constexpr int64_t kMaxPixels = int64_t{1} << 28;
+
+struct FreePixels {
+  void operator()(void* pixels) const { stbi_image_free(pixels); }
+};
+
+class ImageFile : public DataFile {
+ public:
+  ImageFile(const std::filesystem::path& path, const ImageOptions& options, const GraphValue& input)
+      : options_(options), path_(path) {
+    channels_ = options.channels == ImageOptions::Channels::kGray ? 1 : 3;
+    nchw_ = options.layout == ImageOptions::Layout::kNchw;
+    height_ = options.height;
+    width_ = options.width;
+    // Positions of height and width, counted from the back: a model may have no batch dimension.
+    const size_t rank = input.rank_known && input.shape.size() == 3 ? 3 : 4;
+    const size_t h = rank - (nchw_ ? 2 : 3);
+    if (input.rank_known && input.shape.size() == rank) {
+      if (input.shape[h] > 0) height_ = input.shape[h];
+      if (input.shape[h + 1] > 0) width_ = input.shape[h + 1];
+    }
+    Shape shape = nchw_ ? Shape{channels_, height_, width_} : Shape{height_, width_, channels_};
+    if (rank == 4) shape.insert(shape.begin(), 1);
+    const bool made = input.dtype == DType::kU8 || IsFloat(input.dtype);
+    arrays_.push_back({"", made ? input.dtype : DType::kF32, std::move(shape)});
+
+    file_ = MappedFile::Open(path);
+    int x = 0;
+    int y = 0;
+    int n = 0;
+    if (stbi_info_from_memory(data(), size(), &x, &y, &n) == 0) Fail();
+    if (int64_t{x} * y > kMaxPixels) {
+      throw ModelError("an image of " + std::to_string(x) + "x" + std::to_string(y) +
+                           " pixels is too large (at most 2^28 pixels)",
+                       {}, path_.string());
+    }
+    file_.reset();  // one open file at a time is enough, however many there are
+  }
+
+  Tensor Read(size_t, size_t, size_t) override {
+    const std::vector<float> pixels = Resized();
+    const Array& array = arrays_[0];
+    const bool to_bytes = array.dtype == DType::kU8;
+    std::byte* bytes = nullptr;
+    Tensor tensor = Tensor::Allocate(to_bytes ? DType::kU8 : DType::kF32, array.shape, &bytes);
+    const auto area = static_cast<size_t>(height_ * width_);
+    const auto channels = static_cast<size_t>(channels_);
+    const bool bgr = options_.channels == ImageOptions::Channels::kBgr;
+    for (size_t p = 0; p < area; ++p) {
+      for (size_t c = 0; c < channels; ++c) {
+        const float value = pixels[p * channels + (bgr ? channels - 1 - c : c)];
+        const size_t at = nchw_ ? c * area + p : p * channels + c;
+        if (to_bytes) {
+          bytes[at] = static_cast<std::byte>(static_cast<int>(value + 0.5f));
+        } else {
+          reinterpret_cast<float*>(bytes)[at] =
+              (value / 255.0f - options_.mean[c]) / options_.std[c];
+        }
+      }
+    }
+    return tensor.view.dtype == array.dtype ? tensor : Convert(tensor.view, array.dtype);
+  }
+
+ private:
+  const stbi_uc* data() const { return reinterpret_cast<const stbi_uc*>(file_->bytes().data()); }
+  int size() const { return static_cast<int>(std::min<size_t>(file_->bytes().size(), 0x7fffffff)); }
+
+  [[noreturn]] void Fail() const {
+    throw ModelError(std::string("the image cannot be decoded: ") + stbi_failure_reason(),
+                     "expected a jpg, png or bmp file", path_.string());
+  }
+
+  // Height x width x channels, values 0 to 255.
+  std::vector<float> Resized() {
+    file_ = MappedFile::Open(path_);
+    int x = 0;
+    int y = 0;
+    int n = 0;
+    const std::unique_ptr<stbi_uc, FreePixels> decoded(
+        stbi_load_from_memory(data(), size(), &x, &y, &n, static_cast<int>(channels_)));
+    file_.reset();
+    if (decoded == nullptr) Fail();
+    const auto count =
+        static_cast<size_t>(x) * static_cast<size_t>(y) * static_cast<size_t>(channels_);
+    std::vector<float> source(count);
+    for (size_t i = 0; i < count; ++i) source[i] = decoded.get()[i];
+    if (x == width_ && y == height_) return source;
+    std::vector<float> pixels(static_cast<size_t>(height_ * width_ * channels_));
+    const int resized = stbir_resize_float_generic(
+        source.data(), x, y, 0, pixels.data(), static_cast<int>(width_), static_cast<int>(height_),
+        0, static_cast<int>(channels_), STBIR_ALPHA_CHANNEL_NONE, 0, STBIR_EDGE_CLAMP,
+        STBIR_FILTER_TRIANGLE, STBIR_COLORSPACE_LINEAR, nullptr);
+    if (resized == 0) throw EnvironmentError("no memory to resize an image", {}, path_.string());
+    return pixels;
+  }
+
+  ImageOptions options_;
+  std::filesystem::path path_;
+  std::shared_ptr<const MappedFile> file_;
+  int64_t channels_ = 3;
+  int64_t height_ = 0;
+  int64_t width_ = 0;
+  bool nchw_ = true;
+};
+
+}  // namespace
+
+std::unique_ptr<DataFile> OpenImage(const std::filesystem::path& path, const ImageOptions& options,
+                                    const GraphValue& input) {
+  return std::make_unique<ImageFile>(path, options, input);
+}
+
+}  // namespace hif8
