@@ -1,0 +1,42 @@
+// The columns of the table of layers: one list for writers, sorting, filtering and gates.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "lib/report/report.h"
+
+namespace hif8 {
+
+// What a layer has in a column. monostate: the column does not apply to it (a kept layer has no
+// weight error); an empty Measured: it applies but was not measured.
+using Cell = std::variant<std::monostate, Measured, std::string>;
+
+enum class ColumnKind { kText, kDecibel, kShare, kNumber, kCount, kBytes };
+
+struct Column {
+  std::string name;   // "output_sqnr", "weight_zero_rate": as in --columns, --sort and gates
+  std::string title;  // for table heads: "output dB"
+  ColumnKind kind = ColumnKind::kText;
+  std::string help;
+  std::function<Cell(const LayerReport&)> get;
+};
+
+const std::vector<Column>& LayerColumns();
+// By name, or by a short one: "weight" is weight_sqnr, "samples" activation_samples, "name" layer.
+// Throws a usage error with a suggestion when there is none.
+const Column& GetColumn(std::string_view name);
+// "layer,op,output_sqnr" as columns.
+std::vector<const Column*> ParseColumns(std::string_view list);
+
+// A cell for people; "-" when there is nothing to show.
+std::string CellText(const Column& column, const Cell& cell);
+// A cell for programs: exact, empty when there is nothing.
+std::string CellExactText(const Cell& cell);
+// The number in a cell, or nothing.
+Measured CellNumber(const Cell& cell);
+
+}  // namespace hif8

@@ -1,0 +1,47 @@
+#include "lib/report/text_util.h"
+#include "lib/report/writers.h"
+
+namespace hif8 {
+namespace {
+
+// RFC 4180.
+std::string Field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+class CsvWriter : public ReportWriter {
+ public:
+  std::string_view name() const override { return "csv"; }
+  std::string_view description() const override {
+    return "one line per layer, exact numbers, every column";
+  }
+  std::string Write(const Report& report, const WriteOptions& options) const override {
+    std::vector<const Column*> columns = options.columns;
+    if (columns.empty()) {
+      for (const Column& column : LayerColumns()) columns.push_back(&column);
+    }
+    std::string text;
+    for (const Column* column : columns) {
+      text += (column == columns.front() ? "" : ",") + column->name;
+    }
+    text += "\r\n";
+    for (const LayerReport* layer : SelectLayers(report.layers, options.selection)) {
+      std::string line;
+      for (const Column* column : columns) {
+        line += (column == columns.front() ? "" : ",") +
+                Field(CleanText(CellExactText(column->get(*layer))));
+      }
+      text += line + "\r\n";
+    }
+    return text;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const ReportWriter> MakeCsvWriter() { return std::make_shared<CsvWriter>(); }
+
+}  // namespace hif8

@@ -1,0 +1,56 @@
+// Gates: conditions under which a run does not pass, such as 'output_sqnr<20'.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/report/report.h"
+
+namespace hif8 {
+
+// Fails if `metric op limit` holds for any item that has the metric: any layer, network output,
+// or K and V of any attention layer.
+struct Gate {
+  std::string text;    // as given
+  std::string metric;  // "output_sqnr"
+  std::string op;      // < <= > >=
+  double limit = 0;
+};
+
+// Metrics that a gate may name, with one line of help each: those of the network, then every
+// numeric column of the table of layers.
+struct GateMetric {
+  std::string name;
+  std::string help;
+};
+std::vector<GateMetric> GateMetrics();
+
+// Throws a usage error with a suggestion for a text that is no gate.
+Gate ParseGate(const std::string& text);
+
+struct GateItem {
+  std::string name;  // layer, output, "layer: k", or "network"
+  Measured value;
+  bool failed = false;
+};
+
+struct GateResult {
+  Gate gate;
+  std::vector<GateItem> items;
+  size_t failures = 0;
+  std::string error;  // why it could not be decided (nothing measured, or not everywhere); or empty
+
+  bool Passed() const { return failures == 0 && error.empty(); }
+  // "gate output_sqnr<20 failed for 2 of 14: conv1 (12.34), conv2 (17.5)": the first ten.
+  std::string Message() const;
+};
+
+GateResult EvaluateGate(const Gate& gate, const Report& report);
+
+// Throws kUsage when a gate could not be decided, else kGate when one failed; the other errors are
+// attached.
+void RequireGates(std::span<const GateResult> results);
+
+}  // namespace hif8

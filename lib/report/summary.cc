@@ -1,0 +1,101 @@
+#include "lib/report/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/report/text_util.h"
+
+namespace hif8 {
+namespace {
+
+std::string Sizes(const Report& report) {
+  const ModelReport& model = report.model;
+  if (!model.bytes_before || !model.bytes_after) return "";
+  return fmt::format("; {} -> {}", BytesText(model.bytes_before), BytesText(model.bytes_after));
+}
+
+std::string DataLine(const RunReport& run) {
+  if (!run.evaluation) return "";
+  const DataReport& data = *run.evaluation;
+  std::string line = "measured on " + CleanText(data.description);
+  if (data.samples) line += fmt::format(" ({} samples)", *data.samples);
+  if (data.is_calibration_data) line += ", the data that the scales were chosen on";
+  return line;
+}
+
+bool Filled(const Column& column, const Report& report) {
+  return std::any_of(report.layers.begin(), report.layers.end(), [&](const LayerReport& layer) {
+    return CellText(column, column.get(layer)) != "-";
+  });
+}
+
+}  // namespace
+
+Measured MainSqnr(const LayerReport& layer) {
+  for (const auto& operand : {&layer.output, &layer.activation, &layer.weight}) {
+    if (*operand && (*operand)->sqnr_db) return (*operand)->sqnr_db;
+  }
+  return {};
+}
+
+std::vector<std::string> SummaryLines(const Report& report) {
+  std::vector<std::string> lines;
+  const auto quantized = std::count_if(report.layers.begin(), report.layers.end(),
+                                       [](const LayerReport& layer) { return layer.quantized; });
+  lines.push_back(fmt::format("{} of {} layers quantized; {} of parameters, {} of multiply-adds{}",
+                              quantized, report.layers.size(),
+                              PercentText(report.coverage.parameters),
+                              PercentText(report.coverage.macs), Sizes(report)));
+  for (const NetworkOutputReport& output : report.network.outputs) {
+    std::string line = fmt::format("network output {}: {} dB, cosine {}", CleanText(output.name),
+                                   DecibelText(output.sqnr_db), NumberText6(output.cosine));
+    if (output.argmax_agreement) {
+      line += ", argmax agreement " + PercentText(output.argmax_agreement);
+    }
+    lines.push_back(line);
+  }
+  if (const auto& perplexity = report.network.perplexity) {
+    std::string line = fmt::format("perplexity {} -> {}", NumberText6(perplexity->original),
+                                   NumberText6(perplexity->quantized));
+    if (perplexity->loss_gap_percent) {
+      line += fmt::format(", loss gap {:.3g} %", *perplexity->loss_gap_percent);
+    }
+    lines.push_back(line);
+  }
+  if (const std::string line = DataLine(report.run); !line.empty()) lines.push_back(line);
+  if (report.run.synthetic) lines.push_back("warning: the data was made up: a smoke test only");
+  for (const std::string& warning : report.run.warnings) {
+    lines.push_back("warning: " + CleanText(warning));
+  }
+  return lines;
+}
+
+std::vector<const Column*> UsualColumns(const Report& report) {
+  std::vector<const Column*> columns;
+  for (const char* name :
+       {"layer", "op", "output_sqnr", "accumulated_sqnr", "weight_sqnr", "activation_sqnr",
+        "activation_zero_rate", "activation_exceeded_rate", "reason"}) {
+    const Column& column = GetColumn(name);
+    if (column.name == "layer" || Filled(column, report)) columns.push_back(&column);
+  }
+  return columns;
+}
+
+std::vector<const LayerReport*> UsualLayers(const Report& report, const WriteOptions& options) {
+  if (options.sorted) return SelectLayers(report.layers, options.selection);
+  Selection all = options.selection;
+  all.top = 0;
+  std::vector<const LayerReport*> layers = SelectLayers(report.layers, all);
+  std::stable_sort(layers.begin(), layers.end(), [](const LayerReport* a, const LayerReport* b) {
+    const Measured x = MainSqnr(*a);
+    const Measured y = MainSqnr(*b);
+    if (!x || !y) return x.has_value() && !y.has_value();
+    return *x < *y;
+  });
+  const size_t top = options.selection.top;
+  if (top > 0 && layers.size() > top) layers.resize(top);
+  return layers;
+}
+
+}  // namespace hif8

@@ -1,0 +1,119 @@
+#include "lib/report/text_util.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+namespace hif8 {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+// Length of the valid UTF-8 sequence at the start of `text`, 0 when there is none.
+size_t SequenceLength(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return 1;
+  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if (!IsContinuation(text[i])) return 0;
+  }
+  const auto second = static_cast<unsigned char>(text[1]);
+  // Overlong forms, surrogates and what lies beyond U+10FFFF.
+  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+      (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) {
+    return 0;
+  }
+  // U+FFFE and U+FFFF are no characters; XML refuses them.
+  if (lead == 0xEF && second == 0xBF && static_cast<unsigned char>(text[2]) > 0xBD) return 0;
+  return length;
+}
+
+bool IsMeasured(const Measured& value) { return value && !std::isnan(*value); }
+
+std::string InfinityText(double value) { return value > 0 ? "inf" : "-inf"; }
+
+}  // namespace
+
+std::string DecibelText(const Measured& value) {
+  if (!IsMeasured(value)) return "-";
+  return std::isinf(*value) ? InfinityText(*value) : fmt::format("{:.2f}", *value);
+}
+
+std::string PercentText(const Measured& share) {
+  if (!IsMeasured(share)) return "-";
+  const double percent = *share * 100;
+  // Never "100 %" for what is less.
+  if (percent < 100 && percent > 99.95) return fmt::format("{:.6g} %", percent);
+  return fmt::format("{:.3g} %", percent);
+}
+
+std::string NumberText6(const Measured& value) {
+  if (!IsMeasured(value)) return "-";
+  return std::isinf(*value) ? InfinityText(*value) : fmt::format("{:.6g}", *value);
+}
+
+std::string ExactText(const Measured& value) {
+  if (!IsMeasured(value)) return "";
+  if (std::isinf(*value)) return InfinityText(*value);
+  std::array<char, 32> text{};
+  const auto result = std::to_chars(text.data(), text.data() + text.size(), *value);
+  return {text.data(), result.ptr};
+}
+
+std::string BytesText(const std::optional<int64_t>& bytes) {
+  if (!bytes) return "-";
+  constexpr std::array kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
+  auto amount = static_cast<double>(*bytes);
+  size_t unit = 0;
+  while (amount >= 1000 && unit + 1 < kUnits.size()) {
+    amount /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", *bytes) : fmt::format("{:.3g} {}", amount, kUnits[unit]);
+}
+
+size_t DisplayWidth(std::string_view text) {
+  size_t width = 0;
+  for (const char c : text) width += IsContinuation(c) ? 0 : 1;
+  return width;
+}
+
+std::string ShortenMiddle(const std::string& text, size_t width, bool unicode) {
+  if (DisplayWidth(text) <= width) return text;
+  std::vector<size_t> starts;  // of the code points
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!IsContinuation(text[i])) starts.push_back(i);
+  }
+  // The end of a name tells more than its start.
+  const size_t shown = width - 1;
+  const size_t tail = (shown * 3 + 4) / 5;
+  return text.substr(0, starts[shown - tail]) + (unicode ? "…" : "~") +
+         text.substr(starts[starts.size() - tail]);
+}
+
+std::string CleanText(std::string_view text) {
+  std::string clean;
+  while (!text.empty()) {
+    const size_t length = SequenceLength(text);
+    const auto lead = static_cast<unsigned char>(text[0]);
+    // C1 control characters are U+0080 to U+009F.
+    const bool c1 = length == 2 && lead == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
+    if (length == 0) {
+      clean += kReplacement;
+    } else if (lead < 0x20 || lead == 0x7F || c1) {
+      clean += '?';
+    } else {
+      clean += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return clean;
+}
+
+}  // namespace hif8

@@ -1,0 +1,32 @@
+// Text for people: numbers, names of any length, characters that terminals and files can take.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/report/report.h"
+
+namespace hif8 {
+
+// Two decimals; "inf" when exact, "-" when not measured.
+std::string DecibelText(const Measured& value);
+// A share as percent, three significant digits: "0.0123 %", "99.2 %", "0 %".
+std::string PercentText(const Measured& share);
+// Six significant digits.
+std::string NumberText6(const Measured& value);
+// The shortest text that reads back to the same double; "inf"; empty when not measured.
+std::string ExactText(const Measured& value);
+// "1.2 MB" (powers of 1000); "-" when unknown.
+std::string BytesText(const std::optional<int64_t>& bytes);
+
+// Columns that the text takes on a terminal, counting one for every code point.
+size_t DisplayWidth(std::string_view text);
+// At most `width` columns (at least 3): the middle is replaced by "…" (or "~" when not `unicode`).
+std::string ShortenMiddle(const std::string& text, size_t width, bool unicode);
+// Invalid UTF-8 becomes U+FFFD, control characters become '?': names come from files and may hold
+// anything.
+std::string CleanText(std::string_view text);
+
+}  // namespace hif8

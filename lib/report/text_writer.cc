@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "lib/report/summary.h"
+#include "lib/report/text_util.h"
+#include "lib/report/writers.h"
+
+namespace hif8 {
+namespace {
+
+constexpr size_t kBarCells = 10;
+constexpr double kBarDecibel = 40;  // a full bar
+constexpr size_t kLeastNameWidth = 12;
+constexpr size_t kGap = 2;
+
+std::string Spaces(size_t n) { return std::string(n, ' '); }
+
+// A bar of kBarCells cells.
+std::string Bar(const Measured& decibel, bool unicode) {
+  static constexpr std::array kEighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  if (!decibel) return "";
+  const double share = std::clamp(*decibel / kBarDecibel, 0.0, 1.0);
+  const auto eighths = static_cast<size_t>(std::lround(share * kBarCells * 8));
+  std::string bar;
+  for (size_t i = 0; i < eighths / 8; ++i) bar += unicode ? "█" : "#";
+  if (unicode) return bar + kEighths[eighths % 8];
+  return bar + (eighths % 8 >= 4 ? "#" : "");
+}
+
+// Colour repeats what the number says.
+const char* ColorOf(const Measured& decibel) {
+  if (!decibel) return "\033[2m";
+  if (*decibel < 15) return "\033[31m";
+  return *decibel < 25 ? "\033[33m" : "\033[32m";
+}
+
+struct Table {
+  std::vector<const Column*> columns;
+  std::vector<std::vector<std::string>> rows;  // the first holds the titles
+  std::vector<Measured> main;                  // of the rows but the first
+  std::vector<size_t> widths;
+};
+
+Table Build(const Report& report, const WriteOptions& options) {
+  Table table;
+  table.columns = options.columns.empty() ? UsualColumns(report) : options.columns;
+  table.rows.emplace_back();
+  for (const Column* column : table.columns) table.rows[0].push_back(column->title);
+  for (const LayerReport* layer : UsualLayers(report, options)) {
+    std::vector<std::string> row;
+    for (const Column* column : table.columns) {
+      row.push_back(CellText(*column, column->get(*layer)));
+    }
+    table.rows.push_back(std::move(row));
+    table.main.push_back(MainSqnr(*layer));
+  }
+  for (size_t c = 0; c < table.columns.size(); ++c) {
+    size_t width = 0;
+    for (const auto& row : table.rows) width = std::max(width, DisplayWidth(row[c]));
+    table.widths.push_back(width);
+  }
+  return table;
+}
+
+size_t TotalWidth(const Table& table, bool bars) {
+  size_t width = bars ? kGap + kBarCells : 0;
+  for (const size_t w : table.widths) width += w + kGap;
+  return width - kGap;
+}
+
+// Makes the text columns narrower, the widest first, until the table fits.
+void Fit(Table& table, size_t width, bool bars) {
+  while (TotalWidth(table, bars) > width) {
+    size_t widest = table.widths.size();
+    for (size_t c = 0; c < table.widths.size(); ++c) {
+      if (table.columns[c]->kind != ColumnKind::kText || table.widths[c] <= kLeastNameWidth)
+        continue;
+      if (widest == table.widths.size() || table.widths[c] > table.widths[widest]) widest = c;
+    }
+    if (widest == table.widths.size()) return;
+    const size_t excess = TotalWidth(table, bars) - width;
+    table.widths[widest] -= std::min(excess, table.widths[widest] - kLeastNameWidth);
+  }
+}
+
+// Whole columns go, the last first, when narrow ones do not suffice.
+void DropColumns(Table& table, size_t width) {
+  while (table.columns.size() > 2 && TotalWidth(table, false) > width) {
+    table.columns.pop_back();
+    table.widths.pop_back();
+    for (auto& row : table.rows) row.pop_back();
+  }
+}
+
+std::string RowText(const Table& table, size_t r, const WriteOptions& options, bool bars) {
+  std::string line;
+  for (size_t c = 0; c < table.columns.size(); ++c) {
+    const std::string cell = ShortenMiddle(table.rows[r][c], table.widths[c], options.unicode);
+    const std::string padding = Spaces(table.widths[c] - DisplayWidth(cell));
+    const bool left = table.columns[c]->kind == ColumnKind::kText;
+    line += (c > 0 ? Spaces(kGap) : "") + (left ? cell + padding : padding + cell);
+  }
+  if (bars && r > 0) {
+    const Measured& main = table.main[r - 1];
+    const std::string bar = Bar(main, options.unicode);
+    line += Spaces(kGap) + (options.color && !bar.empty() ? ColorOf(main) + bar + "\033[0m" : bar);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+class TextWriter : public ReportWriter {
+ public:
+  std::string_view name() const override { return "text"; }
+  std::string_view description() const override { return "a table for people, worst layer first"; }
+  std::string Write(const Report& report, const WriteOptions& options) const override {
+    Table table = Build(report, options);
+    const bool any = std::any_of(table.main.begin(), table.main.end(),
+                                 [](const Measured& m) { return m.has_value(); });
+    bool bars = any && options.columns.empty();
+    if (options.width > 0) {
+      Fit(table, options.width, bars);
+      bars = bars && TotalWidth(table, true) <= options.width;
+      DropColumns(table, options.width);
+    }
+    std::string text;
+    for (size_t r = 0; r < table.rows.size(); ++r) {
+      const std::string line = RowText(table, r, options, bars);
+      text += (r == 0 && options.color ? "\033[1m" + line + "\033[0m" : line) + "\n";
+    }
+    if (table.rows.size() == 1) text += "(no layer)\n";
+    text += "\n";
+    for (const std::string& line : SummaryLines(report)) text += line + "\n";
+    for (const GateResult& gate : options.gates) text += gate.Message() + "\n";
+    return text;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const ReportWriter> MakeTextWriter() { return std::make_shared<TextWriter>(); }
+
+}  // namespace hif8
