@@ -1,0 +1,62 @@
+// Byte-pair encoding as tokenizer.json describes it: characters of a word are joined pair by pair,
+// the pair that stands earliest in the merge list first.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lib/model/tokenizer/json_view.h"
+
+namespace hif8 {
+
+class Bpe {
+ public:
+  // The `model` of tokenizer.json. Throws kModel for another type of model, for dropout, prefixes
+  // and suffixes of subwords, and for merges whose parts or result are not in the vocabulary.
+  explicit Bpe(const JsonView& model);
+
+  // Appends the ids of one word (a piece as the pre-tokenizer left it). May be called by several
+  // threads.
+  void Encode(std::string_view word, std::vector<int32_t>* ids) const;
+
+  std::optional<int32_t> Find(std::string_view token) const;
+  int32_t largest_id() const { return largest_id_; }
+
+ private:
+  struct Merge {
+    uint32_t rank;
+    int32_t id;
+  };
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  template <typename T>
+  using TextMap = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
+
+  void ReadVocabulary(const JsonView& model);
+  void ReadMerges(const JsonView& model);
+  // One id per character, or several for one that falls back to bytes.
+  std::vector<int32_t> Characters(std::string_view word) const;
+  void Join(std::vector<int32_t>* symbols) const;
+  const Merge* FindMerge(int32_t left, int32_t right) const;
+
+  TextMap<int32_t> vocabulary_;
+  std::unordered_map<uint64_t, Merge> merges_;
+  std::vector<int32_t> byte_ids_;  // of <0x00> to <0xFF>, -1 for a missing one; empty: no fallback
+  std::optional<int32_t> unknown_;
+  bool fuse_unknown_ = false;
+  bool ignore_merges_ = false;
+  int32_t largest_id_ = -1;
+
+  mutable std::mutex cache_mutex_;
+  mutable TextMap<std::vector<int32_t>> cache_;
+};
+
+}  // namespace hif8

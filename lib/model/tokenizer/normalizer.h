@@ -1,0 +1,18 @@
+// The normalizers of tokenizer.json: NFC, NFD, NFKC, NFKD, Prepend, Replace and Sequence.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "lib/model/tokenizer/json_view.h"
+
+namespace hif8 {
+
+// Well-formed UTF-8 in and out.
+using Normalizer = std::function<std::string(std::string)>;
+
+// Nothing for null. Any other component is refused with kModel by its name.
+Normalizer MakeNormalizer(const std::optional<JsonView>& config);
+
+}  // namespace hif8
