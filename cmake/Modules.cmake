@@ -57,3 +57,14 @@ function(hif8_onnxruntime_plugin folder)
   set_target_properties(hif8_onnxruntime PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/plugin.map)
   install(TARGETS hif8_onnxruntime DESTINATION ${CMAKE_INSTALL_LIBDIR}/hif8)
 endfunction()
+
+# SentencePiece behind a C interface, opened at run time with a scope of its own (see its header).
+function(hif8_sentencepiece_plugin folder)
+  add_library(hif8_sentencepiece SHARED ${CMAKE_SOURCE_DIR}/${folder}/sentencepiece_api.cc)
+  set_target_properties(hif8_sentencepiece PROPERTIES
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON INSTALL_RPATH "")
+  target_include_directories(hif8_sentencepiece PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(hif8_sentencepiece PRIVATE hif8_warnings hif8::sentencepiece)
+  add_dependencies(hif8_model hif8_sentencepiece)
+  install(TARGETS hif8_sentencepiece DESTINATION ${CMAKE_INSTALL_LIBDIR}/hif8)
+endfunction()

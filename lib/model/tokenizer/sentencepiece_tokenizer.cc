@@ -1,5 +1,5 @@
-// tokenizer.model, read and applied by the SentencePiece library.
-#include <sentencepiece_processor.h>
+// tokenizer.model, read and applied by the SentencePiece library (see plugin/sentencepiece_api.h).
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <charconv>
@@ -13,17 +13,106 @@
 #include "lib/model/tokenizer/added_tokens.h"
 #include "lib/model/tokenizer/backends.h"
 #include "lib/model/tokenizer/json_view.h"
+#include "lib/model/tokenizer/plugin/sentencepiece_api.h"
 
 namespace hif8 {
 namespace {
 
 namespace fs = std::filesystem;
 
-void Check(const sentencepiece::util::Status& status, const fs::path& file) {
-  if (status.ok()) return;
-  throw ModelError("the SentencePiece library reports: " + status.ToString(),
-                   "the file is damaged or no SentencePiece model", file.string());
+struct Library {
+  SentencePieceOpenFunction* open;
+  SentencePieceEncodeFunction* encode;
+  SentencePieceCloseFunction* close;
+};
+
+// A sanitizer's run time does not survive RTLD_DEEPBIND.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// Opened once and kept. RTLD_DEEPBIND: the library's own protobuf comes before the program's.
+const Library& OpenLibrary() {
+  static const Library library = [] {
+    const std::string hint = "give the data as token ids (.npy, or .jsonl with input_ids)";
+    if (kSanitized) {
+      throw EnvironmentError("tokenizer.model cannot be read in a build with sanitizers", hint);
+    }
+    void* handle = ::dlopen(kHif8SentencePieceLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    if (handle == nullptr) {
+      throw EnvironmentError("cannot load what reads tokenizer.model: " + std::string(::dlerror()),
+                             "install the package libsentencepiece0, or " + hint);
+    }
+    const auto symbol = [&](const char* name) {
+      void* address = ::dlsym(handle, name);
+      if (address != nullptr) return address;
+      throw EnvironmentError(std::string(kHif8SentencePieceLibrary) + " has no " + name,
+                             "install the program again");
+    };
+    return Library{
+        reinterpret_cast<SentencePieceOpenFunction*>(symbol("Hif8SentencePieceOpen")),
+        reinterpret_cast<SentencePieceEncodeFunction*>(symbol("Hif8SentencePieceEncode")),
+        reinterpret_cast<SentencePieceCloseFunction*>(symbol("Hif8SentencePieceClose"))};
+  }();
+  return library;
 }
+
+void SetMessage(void* context, const char* message, size_t size) {
+  static_cast<std::string*>(context)->assign(message, size);
+}
+
+Error LibraryError(const std::string& message, const fs::path& file) {
+  return ModelError("the SentencePiece library reports: " + message,
+                    "the file is damaged or no SentencePiece model", file.string());
+}
+
+// A model that the library holds.
+class Processor {
+ public:
+  explicit Processor(fs::path file) : file_(std::move(file)) {
+    const std::shared_ptr<const MappedFile> mapped = MappedFile::Open(file_);
+    const std::span<const std::byte> bytes = mapped->bytes();
+    std::string message;
+    if (!OpenLibrary().open(reinterpret_cast<const char*>(bytes.data()), bytes.size(), &model_,
+                            &message, &SetMessage)) {
+      throw LibraryError(message, file_);
+    }
+  }
+  ~Processor() { OpenLibrary().close(model_.processor); }
+  Processor(const Processor&) = delete;
+  Processor& operator=(const Processor&) = delete;
+
+  const Hif8SentencePiece& model() const { return model_; }
+
+  void Encode(std::string_view text, std::vector<int32_t>* ids) const {
+    struct Result {
+      std::string message;
+      std::vector<int32_t>* ids;
+    } result{{}, ids};
+    Hif8Ids* const receive = [](void* context, const int* values, size_t count) {
+      std::vector<int32_t>* out = static_cast<Result*>(context)->ids;
+      out->insert(out->end(), values, values + count);
+    };
+    Hif8Message* const fail = [](void* context, const char* message, size_t size) {
+      static_cast<Result*>(context)->message.assign(message, size);
+    };
+    if (!OpenLibrary().encode(model_.processor, text.data(), text.size(), &result, receive, fail)) {
+      throw LibraryError(result.message, file_);
+    }
+  }
+
+ private:
+  fs::path file_;
+  Hif8SentencePiece model_{};
+};
 
 struct Settings {
   bool begin = true;
@@ -59,18 +148,14 @@ Settings ReadSettings(const fs::path& file) {
 class SentencePieceTokenizer : public Tokenizer {
  public:
   SentencePieceTokenizer(fs::path file, const Settings& settings)
-      : file_(std::move(file)), added_(settings.added) {
-    const std::shared_ptr<const MappedFile> mapped = MappedFile::Open(file_);
-    const std::span<const std::byte> bytes = mapped->bytes();
-    Check(processor_.LoadFromSerializedProto(
-              {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
-          file_);
-    vocab_size_ = static_cast<size_t>(std::max(processor_.GetPieceSize(), 0));
+      : processor_(std::move(file)), added_(settings.added) {
+    const Hif8SentencePiece& model = processor_.model();
+    vocab_size_ = static_cast<size_t>(std::max(model.piece_count, 0));
     for (const AddedToken& token : settings.added) {
       vocab_size_ = std::max(vocab_size_, static_cast<size_t>(token.id) + 1);
     }
-    if (settings.begin) begin_ = processor_.bos_id();
-    if (settings.end) end_ = processor_.eos_id();
+    if (settings.begin) begin_ = model.begin_id;
+    if (settings.end) end_ = model.end_id;
   }
 
   size_t vocab_size() const override { return vocab_size_; }
@@ -83,19 +168,15 @@ class SentencePieceTokenizer : public Tokenizer {
     for (const AddedTokenFinder::Section& section : added_.Find(document)) {
       if (section.id) {
         ids.push_back(*section.id);
-        continue;
+      } else {
+        processor_.Encode(document.substr(section.begin, section.end - section.begin), &ids);
       }
-      std::vector<int> part;
-      Check(processor_.Encode(document.substr(section.begin, section.end - section.begin), &part),
-            file_);
-      ids.insert(ids.end(), part.begin(), part.end());
     }
     if (with_post_processor && end_ >= 0) ids.push_back(end_);
     return ids;
   }
 
-  fs::path file_;
-  sentencepiece::SentencePieceProcessor processor_;
+  Processor processor_;
   AddedTokenFinder added_;
   int32_t begin_ = -1;
   int32_t end_ = -1;
