@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kBarCells = 10;
 constexpr double kBarDecibel = 40;  // a full bar
-constexpr size_t kLeastNameWidth = 12;
+constexpr size_t kLeastNameWidth = 24;
+constexpr size_t kLeastTextWidth = 8;
 constexpr size_t kGap = 2;
 
 std::string Spaces(size_t n) { return std::string(n, ' '); }
@@ -69,28 +70,36 @@ size_t TotalWidth(const Table& table, bool bars) {
   return width - kGap;
 }
 
-// Makes the text columns narrower, the widest first, until the table fits.
-void Fit(Table& table, size_t width, bool bars) {
+size_t LeastWidth(const Table& table, size_t column) {
+  if (table.columns[column]->kind != ColumnKind::kText) return table.widths[column];
+  return std::min(table.widths[column],
+                  table.columns[column]->name == "layer" ? kLeastNameWidth : kLeastTextWidth);
+}
+
+// Makes the text columns narrower, the one with most to give first, until the table fits.
+void Shrink(Table& table, size_t width, bool bars) {
   while (TotalWidth(table, bars) > width) {
-    size_t widest = table.widths.size();
+    size_t widest = 0;
+    size_t most = 0;
     for (size_t c = 0; c < table.widths.size(); ++c) {
-      if (table.columns[c]->kind != ColumnKind::kText || table.widths[c] <= kLeastNameWidth)
-        continue;
-      if (widest == table.widths.size() || table.widths[c] > table.widths[widest]) widest = c;
+      const size_t spare = table.widths[c] - LeastWidth(table, c);
+      if (spare > most) widest = c;
+      most = std::max(most, spare);
     }
-    if (widest == table.widths.size()) return;
-    const size_t excess = TotalWidth(table, bars) - width;
-    table.widths[widest] -= std::min(excess, table.widths[widest] - kLeastNameWidth);
+    if (most == 0) return;
+    table.widths[widest] -= std::min(TotalWidth(table, bars) - width, most);
   }
 }
 
-// Whole columns go, the last first, when narrow ones do not suffice.
-void DropColumns(Table& table, size_t width) {
-  while (table.columns.size() > 2 && TotalWidth(table, false) > width) {
+// Narrower text, then fewer columns (the last go first), then no bars.
+void Fit(Table& table, size_t width, bool* bars) {
+  Shrink(table, width, *bars);
+  while (table.columns.size() > 3 && TotalWidth(table, *bars) > width) {
     table.columns.pop_back();
     table.widths.pop_back();
     for (auto& row : table.rows) row.pop_back();
   }
+  *bars = *bars && TotalWidth(table, true) <= width;
 }
 
 std::string RowText(const Table& table, size_t r, const WriteOptions& options, bool bars) {
@@ -119,11 +128,7 @@ class TextWriter : public ReportWriter {
     const bool any = std::any_of(table.main.begin(), table.main.end(),
                                  [](const Measured& m) { return m.has_value(); });
     bool bars = any && options.columns.empty();
-    if (options.width > 0) {
-      Fit(table, options.width, bars);
-      bars = bars && TotalWidth(table, true) <= options.width;
-      DropColumns(table, options.width);
-    }
+    if (options.width > 0) Fit(table, options.width, &bars);
     std::string text;
     for (size_t r = 0; r < table.rows.size(); ++r) {
       const std::string line = RowText(table, r, options, bars);

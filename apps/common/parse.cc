@@ -1,0 +1,181 @@
+#include "apps/common/parse.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "lib/core/error.h"
+#include "lib/core/suggest.h"
+
+namespace hif8::cli {
+namespace {
+
+const std::vector<GivenValue> kNone;
+
+template <typename T>
+bool ParseWhole(const std::string& text, T* value) {
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return result.ec == std::errc() && result.ptr == text.data() + text.size();
+}
+
+bool ParseFlag(const std::string& text, bool* value) {
+  *value = text == "true" || text == "1";
+  return *value || text == "false" || text == "0" || text.empty();
+}
+
+void CheckValue(const OptionSpec& spec, const GivenValue& value) {
+  int64_t count = 0;
+  double number = 0;
+  bool flag = false;
+  const auto fail = [&](const std::string& expected, const std::string& hint) {
+    throw UsageError(value.origin + ": expected " + expected + ", found '" + value.text + "'", hint,
+                     "");
+  };
+  switch (spec.kind) {
+    case OptionKind::kCount:
+      if (!ParseWhole(value.text, &count) || count < 0) fail("an integer of at least 0", "");
+      break;
+    case OptionKind::kNumber:
+      if (!ParseWhole(value.text, &number) || !std::isfinite(number)) fail("a number", "");
+      break;
+    case OptionKind::kChoice:
+      for (const std::string& choice : spec.choices) {
+        if (choice == value.text) return;
+      }
+      fail("one of its values", SuggestionHint(value.text, spec.choices));
+      break;
+    case OptionKind::kFlag:
+      if (!ParseFlag(value.text, &flag)) fail("true or false", "");
+      break;
+    default:
+      if (value.text.empty()) fail("a value", "");
+  }
+}
+
+std::string CliNames(const OptionSpec& spec) {
+  if (spec.kind == OptionKind::kPositional) return spec.name;
+  return (spec.letter != 0 ? std::string("-") + spec.letter + "," : "") + spec.Flag();
+}
+
+// What CLI11 could not place: the first option among it, or else an argument too many.
+void RejectExtras(const ProgramSpec& spec, const std::vector<std::string>& extras) {
+  for (const std::string& extra : extras) {
+    if (extra.size() < 2 || extra[0] != '-') continue;
+    const std::string option = extra.substr(0, extra.find('='));
+    std::vector<std::string> flags;
+    for (const OptionSpec& known : spec.options) {
+      if (known.kind != OptionKind::kPositional) flags.push_back(known.Flag());
+    }
+    const std::vector<std::string> near = NearMatches(option, flags, 1);
+    throw UsageError("unknown option '" + option + "'",
+                     near.empty() ? "" : "did you mean '" + near[0] + "'?");
+  }
+  if (!extras.empty()) {
+    throw UsageError("unexpected argument '" + extras[0] + "'",
+                     "usage: " + spec.name + " " + spec.usage);
+  }
+}
+
+void ReadEnvironment(const ProgramSpec& spec, ParsedOptions& options) {
+  for (const OptionSpec& option : spec.options) {
+    const std::string name = option.EnvironmentName();
+    if (name.empty() || options.Has(option.name)) continue;
+    const char* text = std::getenv(name.c_str());
+    if (text == nullptr || *text == '\0') continue;
+    const GivenValue value{text, name, true};
+    CheckValue(option, value);
+    options.Add(option.name, value);
+  }
+}
+
+}  // namespace
+
+bool ParsedOptions::Flag(const std::string& name) const {
+  bool on = false;
+  return Has(name) && ParseFlag(All(name).back().text, &on) && on;
+}
+
+std::string ParsedOptions::Text(const std::string& name, const std::string& otherwise) const {
+  return Has(name) ? All(name).back().text : otherwise;
+}
+
+std::optional<int64_t> ParsedOptions::Count(const std::string& name) const {
+  int64_t count = 0;
+  if (!Has(name) || !ParseWhole(Text(name), &count)) return std::nullopt;
+  return count;
+}
+
+std::optional<double> ParsedOptions::Number(const std::string& name) const {
+  double number = 0;
+  if (!Has(name) || !ParseWhole(Text(name), &number)) return std::nullopt;
+  return number;
+}
+
+const std::vector<GivenValue>& ParsedOptions::All(const std::string& name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? kNone : found->second;
+}
+
+std::vector<std::string> ParsedOptions::Texts(const std::string& name) const {
+  std::vector<std::string> texts;
+  for (const GivenValue& value : All(name)) texts.push_back(value.text);
+  return texts;
+}
+
+ParsedOptions ParseCommandLine(const ProgramSpec& spec, int argc, const char* const* argv) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  std::vector<std::pair<const OptionSpec*, CLI::Option*>> added;
+  for (const OptionSpec& option : spec.options) {
+    CLI::Option* cli = nullptr;
+    if (option.kind == OptionKind::kFlag) {
+      cli = app.add_flag(CliNames(option));
+    } else {
+      cli = app.add_option(CliNames(option));
+      cli->type_size(1)->expected(option.repeatable ? -1 : 1)->type_name(option.value);
+      // One value for each time the option is given.
+      if (option.kind != OptionKind::kPositional) cli->allow_extra_args(false);
+    }
+    cli->multi_option_policy(option.repeatable ? CLI::MultiOptionPolicy::TakeAll
+                                               : CLI::MultiOptionPolicy::TakeLast);
+    added.emplace_back(&option, cli);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ArgumentMismatch& error) {  // "--output: 1 required FILE missing"
+    const std::string text = error.what();
+    const std::string flag = text.substr(0, text.find(':'));
+    for (const OptionSpec& option : spec.options) {
+      if (option.Flag() != flag) continue;
+      throw UsageError(flag + " needs a value: " + option.value, option.help);
+    }
+    throw UsageError(text);
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
+  }
+  RejectExtras(spec, app.remaining());
+  ParsedOptions options;
+  for (const auto& [option, cli] : added) {
+    const bool positional = option->kind == OptionKind::kPositional;
+    for (const std::string& text : cli->results()) {
+      const GivenValue value{text, positional ? option->name : option->Flag(), false};
+      CheckValue(*option, value);
+      options.Add(option->name, value);
+    }
+  }
+  ReadEnvironment(spec, options);
+  return options;
+}
+
+void RequirePositionals(const ProgramSpec& spec, const ParsedOptions& options) {
+  for (const OptionSpec& option : spec.options) {
+    if (option.required && !options.Has(option.name)) {
+      throw UsageError(option.name + " is missing: " + option.help,
+                       "usage: " + spec.name + " " + spec.usage);
+    }
+  }
+}
+
+}  // namespace hif8::cli

@@ -1,0 +1,81 @@
+#include "apps/common/program.h"
+
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "apps/common/help.h"
+#include "lib/core/error.h"
+#include "lib/core/interrupt.h"
+
+namespace hif8::cli {
+namespace {
+
+// Before the command line is understood: what it says about messages anyway.
+ParsedOptions MessageOptions(int argc, const char* const* argv) {
+  ParsedOptions options;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--json") == 0) options.Add("json", {"true", "--json", false});
+  }
+  return options;
+}
+
+bool Answer(const Program& program, const ParsedOptions& options, Console& console) {
+  const ProgramSpec& spec = program.spec;
+  if (options.Flag("help")) {
+    console.Print(FullHelp(spec));
+  } else if (options.Flag("short-help")) {
+    console.Print(ShortHelp(spec));
+  } else if (options.Flag("version")) {
+    console.Print(spec.name + " " HIF8_VERSION "\n");
+  } else if (options.Has("generate")) {
+    const std::string kind = options.Text("generate");
+    const std::string text = Generate(spec, kind, HIF8_VERSION);
+    console.Print(text.empty() && program.generate ? program.generate(kind) : text);
+  } else {
+    return program.answer && program.answer(options, console);
+  }
+  return true;
+}
+
+void Run(const Program& program, const ParsedOptions& options, Console& console) {
+  if (Answer(program, options, console)) return;
+  RequirePositionals(program.spec, options);
+  program.run(options, console);
+}
+
+// Runs `body`; what it throws becomes an Error.
+template <typename F>
+std::unique_ptr<Error> Catch(F body) {
+  try {
+    body();
+    return nullptr;
+  } catch (const Error& error) {
+    return std::make_unique<Error>(error);
+  } catch (const std::bad_alloc&) {
+    return std::make_unique<Error>(ErrorCode::kEnvironment, "out of memory",
+                                   "use fewer samples, a smaller batch or a larger machine");
+  } catch (const std::exception& error) {
+    return std::make_unique<Error>(ErrorCode::kBug, error.what());
+  }
+}
+
+}  // namespace
+
+int RunProgram(const Program& program, int argc, const char* const* argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is seen where the result is written
+  InstallInterruptHandler();
+  auto console = std::make_unique<Console>(MessageOptions(argc, argv));
+  std::unique_ptr<Error> error = Catch([&] {
+    const ParsedOptions options = ParseCommandLine(program.spec, argc, argv);
+    console = std::make_unique<Console>(options);
+    Run(program, options, *console);
+  });
+  if (!error) return 0;
+  // Writing the error may fail as well; the exit code stays.
+  Catch([&] { console->PrintError(*error, program.spec.name); });
+  return static_cast<int>(error->code());
+}
+
+}  // namespace hif8::cli

@@ -1,0 +1,200 @@
+#include "apps/hif8-report/report_program.h"
+
+#include <nlohmann/json.hpp>
+
+#include "lib/core/error.h"
+#include "lib/core/output_dir.h"
+#include "lib/report/writer.h"
+
+namespace hif8 {
+namespace {
+
+using cli::OptionGroup;
+using cli::OptionKind;
+using cli::OptionSpec;
+using Json = nlohmann::ordered_json;
+
+std::vector<OptionSpec> Options() {
+  const auto output = OptionGroup::kOutput;
+  return {
+      {.name = "OUT",
+       .kind = OptionKind::kPositional,
+       .group = OptionGroup::kInput,
+       .help = "folder that hif8-calibrate wrote, or its report.json",
+       .required = true,
+       .brief = true},
+      {.name = "to",
+       .kind = OptionKind::kChoice,
+       .group = output,
+       .value = "FORM",
+       .help = "form of the result",
+       .choices = ReportWriters().names(),
+       .default_text = "text",
+       .brief = true},
+      {.name = "output",
+       .letter = 'o',
+       .kind = OptionKind::kPath,
+       .group = output,
+       .value = "FILE",
+       .help = "write the result there instead of to stdout",
+       .brief = true},
+      {.name = "sort",
+       .kind = OptionKind::kText,
+       .group = output,
+       .value = "COLUMN",
+       .help = "order of the layers; COLUMN:desc for the largest first",
+       .default_text = "text and markdown: worst output SQNR first",
+       .brief = true},
+      {.name = "top",
+       .kind = OptionKind::kCount,
+       .group = output,
+       .value = "N",
+       .help = "only the first N layers",
+       .brief = true},
+      {.name = "where",
+       .kind = OptionKind::kText,
+       .group = output,
+       .value = "COND",
+       .help = "only layers with column=value, column~regex or a comparison like output_sqnr<20",
+       .repeatable = true,
+       .brief = true},
+      {.name = "columns",
+       .kind = OptionKind::kText,
+       .group = output,
+       .value = "LIST",
+       .help = "columns of the table, separated by commas; --list columns names them",
+       .brief = true},
+      {.name = "fail-if",
+       .kind = OptionKind::kText,
+       .group = OptionGroup::kRun,
+       .value = "GATE",
+       .help = "exit with code 1 if this holds anywhere, such as 'output_sqnr<20'; --list metrics "
+               "names the metrics",
+       .repeatable = true,
+       .brief = true},
+      {.name = "list",
+       .kind = OptionKind::kChoice,
+       .group = OptionGroup::kRun,
+       .value = "WHAT",
+       .help = "print the names that other options know",
+       .choices = {"columns", "metrics", "forms"},
+       .environment = false},
+  };
+}
+
+cli::ProgramSpec Spec() {
+  cli::ProgramSpec spec;
+  spec.name = "hif8-report";
+  spec.summary = "Shows what quantization did to every layer, and decides whether it may ship";
+  spec.usage = "[OPTIONS] OUT";
+  spec.options = Options();
+  for (OptionSpec& option : cli::CommonOptions({})) spec.options.push_back(std::move(option));
+  spec.examples = {
+      {"The ten worst layers", "hif8-report out/ --top 10"},
+      {"A gate for a CI job, with a file for its test report",
+       "hif8-report out/ --fail-if 'output_sqnr<20' --to junit -o quant.xml"},
+      {"A table for the summary of a job", "hif8-report out/ --to markdown >> summary.md"},
+      {"Convolutions that lost small values, largest share first",
+       "hif8-report out/ --where op=Conv --sort weight_zeroed_rate:desc"},
+  };
+  return spec;
+}
+
+bool PrintList(const cli::ParsedOptions& options, cli::Console& console) {
+  if (!options.Has("list")) return false;
+  std::vector<std::pair<std::string, std::string>> rows;
+  const std::string what = options.Text("list");
+  if (what == "columns") {
+    for (const Column& column : LayerColumns()) rows.emplace_back(column.name, column.help);
+  } else if (what == "metrics") {
+    for (const GateMetric& metric : GateMetrics()) rows.emplace_back(metric.name, metric.help);
+  } else {
+    for (const std::string& name : ReportWriters().names()) {
+      rows.emplace_back(name, ReportWriters().Get(name).description());
+    }
+  }
+  std::string text;
+  Json json = Json::array();
+  for (const auto& [name, help] : rows) {
+    text += name + std::string(name.size() < 28 ? 28 - name.size() : 1, ' ') + help + "\n";
+    json.push_back({{"name", name}, {"help", help}});
+  }
+  console.Print(console.json() ? json.dump(2) + "\n" : text);
+  return true;
+}
+
+WriteOptions MakeWriteOptions(const cli::ParsedOptions& options, const cli::Console& console) {
+  WriteOptions write;
+  for (const std::string& text : options.Texts("where")) {
+    write.selection.where.emplace_back(text);
+  }
+  if (options.Has("sort")) {
+    ParseSort(options.Text("sort"), &write.selection);
+    write.sorted = true;
+  }
+  write.selection.top = static_cast<size_t>(options.Count("top").value_or(0));
+  if (options.Has("columns")) write.columns = ParseColumns(options.Text("columns"));
+  if (!options.Has("output")) {
+    write.color = console.stdout_color();
+    write.width = console.stdout_width();
+  }
+  write.unicode = console.unicode();
+  return write;
+}
+
+// With --json the report, the gates and what went wrong are one document.
+std::string JsonDocument(const std::string& report, const std::vector<GateResult>& gates,
+                         const Error* error) {
+  Json root = Json::parse(report);
+  root["gates"] = Json::array();
+  for (const GateResult& gate : gates) {
+    root["gates"].push_back({{"gate", gate.gate.text},
+                             {"passed", gate.Passed()},
+                             {"failures", gate.failures},
+                             {"compared", gate.items.size()},
+                             {"message", gate.Message()}});
+  }
+  if (error != nullptr) root["error"] = Json::parse(cli::ErrorJson(*error))["error"];
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::unique_ptr<Error> GateError(const std::vector<GateResult>& gates) {
+  try {
+    RequireGates(gates);
+    return nullptr;
+  } catch (const Error& error) {
+    return std::make_unique<Error>(error);
+  }
+}
+
+void Run(const cli::ParsedOptions& options, cli::Console& console) {
+  if (console.json() && options.Has("to") && options.Text("to") != "json") {
+    throw UsageError("--json and --to " + options.Text("to") + " ask for two forms",
+                     "give one of them");
+  }
+  WriteOptions write = MakeWriteOptions(options, console);
+  std::vector<Gate> gates;
+  for (const std::string& text : options.Texts("fail-if")) gates.push_back(ParseGate(text));
+  const Report report = ReadReport(options.Text("OUT"));
+  for (const Gate& gate : gates) write.gates.push_back(EvaluateGate(gate, report));
+
+  const std::string form = console.json() ? "json" : options.Text("to", "text");
+  std::string text = ReportWriters().Get(form).Write(report, write);
+  const std::unique_ptr<Error> error = GateError(write.gates);
+  if (console.json()) text = JsonDocument(text, write.gates, error.get());
+  if (options.Has("output")) {
+    WriteFileAtomically(options.Text("output"), text);
+  } else {
+    console.Print(text);
+  }
+  if (error) {
+    if (console.json() && !options.Has("output")) console.MarkErrorPrinted();
+    throw *error;
+  }
+}
+
+}  // namespace
+
+cli::Program ReportProgram() { return {Spec(), Run, nullptr, PrintList}; }
+
+}  // namespace hif8
