@@ -2,6 +2,7 @@
 // scale searches spend their time in.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -14,6 +15,12 @@ namespace hif8 {
 inline constexpr int kBinFractionBits = 7;
 inline constexpr int kBinLowBits = 23 - kBinFractionBits;
 inline constexpr uint32_t kFiniteBins = 0x7f800000u >> kBinLowBits;
+
+// Smallest magnitude of a bin; kFiniteBins is the end of the last one.
+inline double BinEdge(uint32_t bin) {
+  return bin < kFiniteBins ? static_cast<double>(std::bit_cast<float>(bin << kBinLowBits))
+                           : 0x1p128;
+}
 
 // What one pass over a run of values found beside the bins.
 struct RunSummary {

@@ -18,28 +18,18 @@ constexpr uint8_t kVersion = 1;
 constexpr size_t kConvert = 2048;  // values converted to fp32 at a time
 constexpr int kMinExponent = -127;
 
-// Magnitude of fp32 bits whose fraction may be any number between those of two neighbours.
-double Magnitude(uint32_t exponent, double fraction) {
-  const double hidden = exponent > 0 ? 0x1p23 : 0.0;
-  return std::ldexp(hidden + fraction, static_cast<int>(std::max(exponent, 1u)) - 150);
-}
-
 MagnitudeBin ToMagnitudes(const StatsBin& bin) {
-  const uint32_t exponent = ExponentOfKey(bin.key);
   const auto n = static_cast<double>(bin.count);
-  const auto low_mean = static_cast<double>(bin.low_sum) / n;
+  const uint32_t next = bin.key + (bin.octave ? 1u << kBinFractionBits : 1u);
   MagnitudeBin out;
   out.count = bin.count;
-  if (bin.octave) {
-    out.low = Magnitude(exponent, 0);
-    out.width = Magnitude(exponent, 0x1p23) - out.low;
-    out.mean = Magnitude(exponent, static_cast<double>(bin.high_sum) / n * 0x1p16 + low_mean);
-  } else {
-    const double first = static_cast<double>(bin.key & ((1u << kBinFractionBits) - 1)) * 0x1p16;
-    out.low = Magnitude(exponent, first);
-    out.width = Magnitude(exponent, first + 0x1p16) - out.low;
-    out.mean = Magnitude(exponent, first + low_mean);
-  }
+  out.low = BinEdge(bin.key);
+  out.width = BinEdge(next) - out.low;
+  // Within a bin a value is linear in its lower bits.
+  const double low_mean = static_cast<double>(bin.low_sum) / n * 0x1p-16;
+  const double part =
+      bin.octave ? (static_cast<double>(bin.high_sum) / n + low_mean) * 0x1p-7 : low_mean;
+  out.mean = out.low + out.width * part;
   // The mean of n uniform values is within 4 standard errors of the middle; a density that changes
   // over the bin as that of a normal distribution at 6 sigma does moves it by 3 % of the width. A
   // mean farther out tells of values at one place (data of few bits, a clipped tail).

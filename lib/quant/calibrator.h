@@ -15,6 +15,17 @@ namespace hif8 {
 
 enum class ScaleDType { kF32, kBF16 };
 
+// How rule `delayed` estimates the amax of a step from earlier ones; see
+// lib/quant/delayed_scaling.h.
+enum class DelayedRule { kMostRecent, kExpSmooth, kMax, kCurrent };
+
+struct DelayedParams {
+  DelayedRule rule = DelayedRule::kMax;
+  int64_t history = 64;   // measurements in the window of kMax, >= 1
+  int64_t interval = 10;  // steps between two measurements, >= 1
+  double alpha = 0.1;     // weight of the newest measurement in kExpSmooth, (0, 1]
+};
+
 // The numbers of a recipe that rules use. `target` <= 0 means the format's own default.
 struct ScaleParams {
   double target = 0;
@@ -24,6 +35,7 @@ struct ScaleParams {
   double ema_momentum = 0.99;
   int mse_steps_per_octave = 12;
   double mse_octaves = 4;
+  DelayedParams delayed;
 };
 
 // A chosen scale and how it came about.
@@ -57,8 +69,19 @@ class Calibrator {
 
 using CalibratorRegistry = Registry<Calibrator>;
 
-// reference / target rounded to the scale's dtype, after `power_of_two` rounding up; at least
-// 2^-126 and large enough that amax / scale is finite; 1 for a reference of 0.
+// A scale as it can be written: rounded up to a power of two where asked, else to the nearest
+// number of the scale's dtype; at least 2^-126, finite, and large enough that amax / scale is
+// finite.
+float RoundScale(float scale, float amax, const ScaleParams& params);
+
+// RoundScale(reference / target); 1 for a reference of 0.
 float ScaleFromReference(float reference, float amax, float target, const ScaleParams& params);
+
+// The target of `params`, or the format's own.
+float ResolveTarget(const NumberFormat& format, const ScaleParams& params);
+
+// The choice that maps `reference` to the target.
+ScaleChoice ChooseScale(float reference, float amax, const NumberFormat& format,
+                        const ScaleParams& params);
 
 }  // namespace hif8

@@ -1,0 +1,237 @@
+// Rule `mse`: the candidate scale with the least squared error.
+//
+// Candidates are s_k = s_max 2^(k / steps), k from -octaves * steps to octaves * steps, with s_max
+// the scale of rule `max`; then again around the best in a quarter of the steps. Ties go to the
+// candidate nearest to k = 0.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "calibrators/rules.h"
+#include "calibrators/tail_sums.h"
+
+namespace hif8 {
+namespace {
+
+constexpr int kQuarters = 4;  // the second round's steps in one of the first
+// Up to here quantizing once per candidate costs no more than a table of sums, and is exact.
+constexpr size_t kSmall = 512;
+// Sums that should be equal may differ in their last digits.
+constexpr double kTie = 1e-9;
+
+// The steps of a format, derived again only when another format comes.
+const DecisionSteps& StepsOf(const NumberFormat& format) {
+  thread_local std::vector<float> table;
+  thread_local DecisionSteps steps({});
+  const std::span<const float> wanted = format.DecodeTable();
+  const bool same = table.size() == wanted.size() &&
+                    std::memcmp(table.data(), wanted.data(), wanted.size_bytes()) == 0;
+  if (!same) {
+    table.assign(wanted.begin(), wanted.end());
+    steps = DecisionSteps(wanted);
+  }
+  return steps;
+}
+
+double ExactError(std::span<const float> values, const NumberFormat& format, float scale) {
+  constexpr size_t kPiece = 1024;
+  constexpr size_t kLanes = 8;
+  std::array<float, kPiece> rounded;
+  std::array<double, kLanes> lanes{};
+  for (size_t begin = 0; begin < values.size(); begin += kPiece) {
+    const size_t n = std::min(kPiece, values.size() - begin);
+    const float* x = values.data() + begin;
+    format.QuantizeDequantize({x, n}, ScaleOperand::One(scale), std::span(rounded).first(n));
+    size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      for (size_t l = 0; l < kLanes; ++l) {
+        const double d = static_cast<double>(x[i + l]) - static_cast<double>(rounded[i + l]);
+        lanes[l] += d * d;
+      }
+    }
+    for (; i < n; ++i) {
+      const double d = static_cast<double>(x[i]) - static_cast<double>(rounded[i]);
+      lanes[i % kLanes] += d * d;
+    }
+  }
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+// The candidates of one search. They are numbered in quarters of a step, 0 the scale of `max`.
+class Candidates {
+ public:
+  Candidates(float amax, const NumberFormat& format, const ScaleParams& params)
+      : amax_(amax),
+        params_(params),
+        base_(ChooseScale(amax, amax, format, params).scale),
+        target_(ResolveTarget(format, params)),
+        octave_(kQuarters * params.mse_steps_per_octave),
+        most_(static_cast<int>(std::lround(params.mse_octaves * params.mse_steps_per_octave))) {}
+
+  float Scale(int at) const {
+    if (at == 0) return base_;
+    // An octave apart is a factor of exactly 2.
+    const int octaves = at >= 0 ? at / octave_ : -((octave_ - 1 - at) / octave_);
+    const double ratio = std::exp2((at - octaves * octave_) / static_cast<double>(octave_));
+    const auto nearest = static_cast<float>(base_ * ratio);
+    return RoundScale(std::ldexp(nearest, octaves), amax_, params_);
+  }
+
+  // The errors of the first round's candidates k = -most ... most by `error`, a function of the
+  // scale.
+  template <typename F>
+  std::vector<double> Errors(const F& error) const {
+    std::vector<double> errors;
+    for (int k = -most_; k <= most_; ++k) errors.push_back(error(Scale(kQuarters * k)));
+    return errors;
+  }
+  // The same from sums, all octaves of a fraction at once.
+  std::vector<double> Errors(const TailSums& sums, const DecisionSteps& format) const {
+    std::vector<double> errors(2 * static_cast<size_t>(most_) + 1);
+    std::vector<double> octaves;
+    const int steps = params_.mse_steps_per_octave;
+    for (int r = 0; r < steps; ++r) {
+      const int first = -((most_ + r) / steps);
+      const int last = most_ >= r ? (most_ - r) / steps : -1;
+      if (first > last) continue;
+      octaves.resize(static_cast<size_t>(last - first) + 1);
+      sums.SquaredErrors(format, Scale(kQuarters * r), first, octaves);
+      for (int j = first; j <= last; ++j) {
+        errors[static_cast<size_t>(most_ + r + j * steps)] =
+            octaves[static_cast<size_t>(j - first)];
+      }
+    }
+    return errors;
+  }
+
+  // The best candidate of both rounds, from the errors of the first and by `error` in the second.
+  template <typename F>
+  int Search(const std::vector<double>& errors, const F& error) const {
+    const size_t center = errors.size() / 2;
+    int best = 0;
+    double least = errors[center];
+    const auto take = [&](int at, double found) {
+      if (found < least - kTie * std::abs(least)) {
+        least = found;
+        best = at;
+      }
+    };
+    for (int k = 1; k <= most_; ++k) {  // nearest to 0 first
+      take(kQuarters * k, errors[center + static_cast<size_t>(k)]);
+      take(-kQuarters * k, errors[center - static_cast<size_t>(k)]);
+    }
+    const int middle = best;
+    const int outward = middle < 0 ? -1 : 1;
+    for (int j = -kQuarters + 1; j < kQuarters; ++j) {
+      const int at = middle + outward * j;
+      if (j != 0) take(at, error(Scale(at)));
+    }
+    return best;
+  }
+
+  ScaleChoice Choice(int at) const {
+    ScaleChoice choice;
+    choice.scale = Scale(at);
+    choice.amax = amax_;
+    choice.target = target_;
+    choice.reference = at == 0 ? amax_ : choice.scale * target_;
+    return choice;
+  }
+
+ private:
+  float amax_;
+  const ScaleParams& params_;
+  float base_;
+  float target_;
+  int octave_;  // quarter steps in an octave
+  int most_;    // k of the first round's last candidate
+};
+
+int SearchSums(const TailSums& sums, const DecisionSteps& steps, const Candidates& candidates) {
+  return candidates.Search(candidates.Errors(sums, steps),
+                           [&](double scale) { return sums.SquaredError(steps, scale); });
+}
+
+int SearchExactly(std::span<const float> values, const NumberFormat& format,
+                  const Candidates& candidates) {
+  const auto error = [&](float scale) { return ExactError(values, format, scale); };
+  return candidates.Search(candidates.Errors(error), error);
+}
+
+int SearchValues(std::span<const float> values, const NumberFormat& format,
+                 const Candidates& candidates, const TailSums& sums) {
+  const DecisionSteps& steps = StepsOf(format);
+  const int best = SearchSums(sums, steps, candidates);
+  if (best == 0) return 0;
+  // The sums hold but for values in bins that a threshold cuts. `max` must not be given up for such
+  // a difference: where it could be one, both errors are taken from the values.
+  const float scale = candidates.Scale(best);
+  const float plain = candidates.Scale(0);
+  const double gain = sums.SquaredError(steps, plain) - sums.SquaredError(steps, scale);
+  if (gain > sums.Uncertainty(steps, plain) + sums.Uncertainty(steps, scale)) return best;
+  return ExactError(values, format, scale) < ExactError(values, format, plain) ? best : 0;
+}
+
+class MseRule : public Calibrator {
+ public:
+  std::string_view name() const override { return "mse"; }
+  std::string_view description() const override {
+    return "the scale with the least squared error among candidates around that of max";
+  }
+
+  ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
+                    const ScaleParams& params) const override {
+    if (values.size() > MagnitudeHistogram::kCapacity) return SolveLarge(values, format, params);
+    thread_local MagnitudeHistogram histogram;
+    const bool small = values.size() <= kSmall;
+    RunSummary summary;
+    float amax = 0;
+    if (small) {
+      amax = Amax(values);
+    } else {
+      summary = histogram.Add(values);
+      amax = std::bit_cast<float>(summary.amax_bits);
+    }
+    const Candidates candidates(amax, format, params);
+    if (amax == 0) {
+      if (!small) histogram.Clear(0, 1);
+      return candidates.Choice(0);
+    }
+    if (small) return candidates.Choice(SearchExactly(values, format, candidates));
+    const TailSums sums(&histogram, summary, values.size());
+    return candidates.Choice(SearchValues(values, format, candidates, sums));
+  }
+
+  ScaleChoice Solve(const TensorStats& stats, const NumberFormat& format,
+                    const ScaleParams& params) const override {
+    const Candidates candidates(stats.amax(), format, params);
+    if (stats.amax() == 0) return candidates.Choice(0);
+    const TailSums sums(stats.Bins());
+    return candidates.Choice(SearchSums(sums, StepsOf(format), candidates));
+  }
+
+ private:
+  // More values than a histogram holds at once: a record's sums, then the same last check.
+  ScaleChoice SolveLarge(std::span<const float> values, const NumberFormat& format,
+                         const ScaleParams& params) const {
+    TensorStats stats;
+    stats.Add({DType::kF32,
+               {static_cast<int64_t>(values.size())},
+               reinterpret_cast<const std::byte*>(values.data())});
+    const ScaleChoice found = Solve(stats, format, params);
+    const ScaleChoice plain = Candidates(stats.amax(), format, params).Choice(0);
+    const bool better = found.scale != plain.scale && ExactError(values, format, found.scale) <
+                                                          ExactError(values, format, plain.scale);
+    return better ? found : plain;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const Calibrator> MakeMseRule() { return std::make_shared<MseRule>(); }
+
+}  // namespace hif8

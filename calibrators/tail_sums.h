@@ -1,0 +1,81 @@
+// The squared error of quantizing a set of magnitudes, for any scale, from sums over bins.
+//
+// With codes v_0 = 0 < v_1 < ... and decision thresholds t_i halfway between them, the squared
+// error e(x) = (x - q(x))^2 is continuous, and its slope 2 (x - q(x)) drops by 2 (v_{i+1} - v_i) at
+// t_i:
+//   e(x) = x^2 - sum_i 2 (v_{i+1} - v_i) max(0, x - t_i).
+// So the error of all values at scale s is
+//   sum x^2 - 2 s sum_i (v_{i+1} - v_i) H(s t_i),   H(t) = sum over x of max(0, x - t),
+// and one table of H answers every scale with one look-up per threshold. Scales that are a power of
+// two apart share look-ups: s 2^j t_i is s t_k wherever t_k = 2^j t_i.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/numeric/magnitude_histogram.h"
+#include "lib/numeric/number_format.h"
+#include "lib/numeric/tensor_stats.h"
+
+namespace hif8 {
+
+// The decision thresholds of a format that rounds to nearest, and the steps v_{i+1} - v_i there.
+struct DecisionSteps {
+  explicit DecisionSteps(std::span<const float> decode_table);
+
+  std::vector<double> threshold;  // rising
+  std::vector<double> step;
+
+  // The same as a matrix: a row for every binary exponent from min_exponent on, a column for every
+  // fraction in [1, 2) that a threshold has; 0 where there is no such threshold.
+  std::vector<double> fraction;
+  int min_exponent = 0;
+  int exponents = 0;
+  std::vector<double> steps;  // exponents x fraction.size()
+  // Sums over the first rows: of the steps, and of step * threshold. exponents + 1 entries.
+  std::vector<double> step_sum, moment_sum;
+};
+
+class TailSums {
+ public:
+  // From a histogram of one run of `count` values with its summary, amax > 0. Leaves the histogram
+  // empty.
+  TailSums(MagnitudeHistogram* histogram, const RunSummary& summary, uint64_t count);
+  // From a record's bins, rising, not empty.
+  explicit TailSums(std::span<const MagnitudeBin> bins);
+
+  // Sum of squares of x - s q(x / s), up to a constant (the spread within bins) that is the same
+  // for all scales and far below it.
+  double SquaredError(const DecisionSteps& format, double scale) const;
+  // errors[j - first] = SquaredError(scale * 2^j) for errors.size() consecutive j from `first` on.
+  void SquaredErrors(const DecisionSteps& format, double scale, int first,
+                     std::span<double> errors) const;
+  // How far SquaredError can be from the truth, the constant aside, wherever in their bins the
+  // values lie. Only for sums made from a histogram.
+  double Uncertainty(const DecisionSteps& format, double scale) const;
+
+ private:
+  // H(t) = a + t (c + t d) on one segment, to within `bound`.
+  struct Segment {
+    double a, c, d, bound;
+  };
+  double H(double t) const;
+  size_t Index(double t) const;
+  void AddSegment(double low, double high, double h_low, double h_high, double density,
+                  double bound);
+  void AddCurve(double low, double high, double h_low, double slope, double density, double bound);
+  void LookUp(const DecisionSteps& format, double scale, int top, int octaves,
+              std::vector<double>* h) const;
+
+  std::vector<Segment> segments_;  // by bits of t, falling from amax's; whole octaves but the first
+  int shift_ = 0;                  // a segment is 2^shift_ bit patterns of t long
+  uint32_t top_ = 0;               // (bits of t) >> shift_ of the first segment
+  double end_ = 0;                 // H is 0 from here
+  double sum_ = 0;                 // of all values that the segments reach down to
+  double count_ = 0;               // their number
+  double energy_ = 0;              // sum of squares of all values, about
+};
+
+}  // namespace hif8
