@@ -5,6 +5,7 @@
 
 #include "lib/core/suggest.h"
 #include "lib/quant/config_params.h"
+#include "lib/quant/delayed_scaling.h"
 
 namespace hif8 {
 namespace {
@@ -146,6 +147,10 @@ ScaleParams MakeScaleParams(const OperandConfig& operand, const QuantConfig& con
   params.scale_dtype = operand.scale_dtype;
   params.mse_steps_per_octave = static_cast<int>(config.mse.steps_per_octave);
   params.mse_octaves = config.mse.octaves;
+  ParseDelayedRule(config.delayed.rule, &params.delayed.rule);
+  params.delayed.history = config.delayed.history;
+  params.delayed.interval = config.delayed.interval;
+  params.delayed.alpha = config.delayed.alpha;
   return params;
 }
 
