@@ -32,6 +32,7 @@ std::shared_ptr<const Checkpoint> Checkpoint::Open(const std::filesystem::path& 
   checkpoint->ReadConfig();
   checkpoint->fp8_blocks_ = CheckSourceQuantization(checkpoint->config_, checkpoint->files_);
   checkpoint->AddTensors();
+  checkpoint->ConnectLayers();
   return checkpoint;
 }
 
@@ -101,9 +102,89 @@ void Checkpoint::AddLayer(CheckpointTensor* tensor) {
   const auto columns = static_cast<size_t>(shape[shape.size() - 1]);
   weight.channels = {shape.size() == 3 ? static_cast<size_t>(shape[0]) : 1, 1, rows, columns};
   tensor->weight = layer.weight;
+  layer_index_.emplace(layer.name, static_cast<int>(layers_.size()));
   tensor_of_weight_.push_back(static_cast<size_t>(tensor - tensors_.data()));
   weights_.push_back(std::move(weight));
   layers_.push_back(std::move(layer));
+}
+
+int Checkpoint::AddActivation(const std::string& name) {
+  const auto [it, added] = activation_index_.emplace(name, static_cast<int>(activations_.size()));
+  if (added) activations_.push_back({name});
+  return it->second;
+}
+
+void Checkpoint::ConnectPart(const std::string& prefix, const std::vector<PartLayer>& part,
+                             int block) {
+  for (const PartLayer& described : part) {
+    const std::string name = prefix + described.name;
+    auto [it, added] = layer_index_.emplace(name, static_cast<int>(layers_.size()));
+    if (added) {
+      Layer layer;
+      layer.name = name;
+      layer.op = described.op;
+      layer.block = block;
+      layer.optional = true;
+      layer.option = described.option;
+      layers_.push_back(std::move(layer));
+    }
+    Layer& layer = layers_[static_cast<size_t>(it->second)];
+    layer.activation = AddActivation(prefix + described.activation);
+    if (!described.second_activation.empty()) {
+      layer.second_activation = AddActivation(prefix + described.second_activation);
+    }
+  }
+}
+
+// Gives every layer its input: from the architecture, or one of its own where that is not known.
+void Checkpoint::ConnectLayers() {
+  try {
+    network_ = DescribeNetwork(*this);
+    const std::vector<PartLayer> block = DecoderBlock(network_->spec, {}).layers;
+    for (int64_t i = 0; i < network_->spec.blocks; ++i) {
+      ConnectPart(network_->BlockPrefix(i), block, static_cast<int>(i));
+    }
+    if (!network_->spec.tied) ConnectPart("", DecoderHead(network_->spec, {}).layers, -1);
+  } catch (const Error& error) {
+    network_problem_ = error;
+  }
+  for (Layer& layer : layers_) {
+    if (layer.op == "Linear" && layer.activation < 0) {
+      layer.activation = AddActivation(layer.name + ".input");
+    }
+  }
+}
+
+const Network& Checkpoint::network() const {
+  if (network_problem_) throw Error(*network_problem_);
+  return *network_;
+}
+
+int Checkpoint::LayerIndex(const std::string& name) const {
+  const auto it = layer_index_.find(name);
+  return it == layer_index_.end() ? -1 : it->second;
+}
+
+int Checkpoint::ActivationIndex(const std::string& name) const {
+  const auto it = activation_index_.find(name);
+  return it == activation_index_.end() ? -1 : it->second;
+}
+
+const CheckpointTensor& Checkpoint::FindShaped(const std::string& name, const Shape& shape) const {
+  const CheckpointTensor* tensor = Find(name);
+  if (tensor == nullptr) {
+    throw ModelError("tensor '" + name + "' is missing", "does config.json belong to these files?",
+                     path_.string());
+  }
+  const Shape& found = tensor->entry->shape;
+  bool fits = found.size() == shape.size();
+  for (size_t i = 0; fits && i < shape.size(); ++i) fits = shape[i] < 0 || shape[i] == found[i];
+  if (!fits || !IsParameter(tensor->entry->dtype)) {
+    throw ModelError("tensor '" + name + "': expected shape " + ShapeText(shape) + ", found " +
+                         std::string(DTypeName(tensor->entry->dtype)) + " " + ShapeText(found),
+                     "does config.json belong to these files?", tensor->shard->path().string());
+  }
+  return *tensor;
 }
 
 const CheckpointTensor* Checkpoint::Find(std::string_view name) const {
@@ -123,6 +204,17 @@ Tensor Checkpoint::Read(const CheckpointTensor& tensor) const {
   Tensor result = Tensor::Allocate(DType::kF32, tensor.entry->shape, &bytes);
   weight.Decode(0, weight.rows(), reinterpret_cast<float*>(bytes));
   return result;
+}
+
+void Checkpoint::ReadRows(const CheckpointTensor& tensor, int64_t begin, int64_t end,
+                          float* values) const {
+  if (tensor.scale != nullptr) return ReadFp8(tensor).Decode(begin, end, values);
+  const SafetensorsEntry& entry = *tensor.entry;
+  if (begin == end) return;
+  const size_t row = ElementCount(entry.shape) / static_cast<size_t>(entry.shape[0]);
+  const std::byte* data = tensor.shard->Bytes(entry).data();
+  ConvertToFloat(entry.dtype, data + static_cast<size_t>(begin) * row * DTypeSize(entry.dtype),
+                 static_cast<size_t>(end - begin) * row, values);
 }
 
 Tensor Checkpoint::ReadWeight(int index) const { return Read(tensor_of_weight(index)); }

@@ -4,13 +4,16 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "lib/core/error.h"
 #include "lib/model/model.h"
 #include "lib/model/safetensors/model_config.h"
+#include "lib/model/safetensors/network.h"
 #include "lib/model/safetensors/shard_list.h"
 #include "lib/model/safetensors/source_quantization.h"
 
@@ -48,8 +51,12 @@ class Checkpoint : public Model {
   const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
   // Null when there is no such tensor.
   const CheckpointTensor* Find(std::string_view name) const;
+  // Throws kModel when there is no such tensor of floats or it has another shape (-1: any).
+  const CheckpointTensor& FindShaped(const std::string& name, const Shape& shape) const;
   // The values: as stored, FP8 dequantized.
   Tensor Read(const CheckpointTensor& tensor) const;
+  // Rows [begin, end) of a tensor of floats (along its first dimension) as fp32, FP8 dequantized.
+  void ReadRows(const CheckpointTensor& tensor, int64_t begin, int64_t end, float* values) const;
   // A tensor that has `scale`, to be decoded in parts. Valid as long as this object.
   Fp8Weight ReadFp8(const CheckpointTensor& tensor) const;
   // The tensor that holds the values of weights()[index].
@@ -58,6 +65,12 @@ class Checkpoint : public Model {
   }
   // The type that dequantized tensors are written in: config.json's, BF16 by default.
   DType own_dtype() const { return own_dtype_; }
+  // How the tensors are connected. Throws kModel saying why not where that is not known; layers and
+  // activations are there all the same, one activation for each Linear.
+  const Network& network() const;
+  // Positions in layers() and activations(); -1 when there is no such name.
+  int LayerIndex(const std::string& name) const;
+  int ActivationIndex(const std::string& name) const;
   bool has_config() const { return !config_.empty(); }
   bool is_file() const { return is_file_; }
 
@@ -67,6 +80,9 @@ class Checkpoint : public Model {
   void AddTensors();
   void AddLayer(CheckpointTensor* tensor);
   void MarkCompanions();
+  void ConnectLayers();
+  void ConnectPart(const std::string& prefix, const std::vector<PartLayer>& part, int block);
+  int AddActivation(const std::string& name);
 
   std::filesystem::path path_;
   bool is_file_ = false;
@@ -81,6 +97,9 @@ class Checkpoint : public Model {
   std::vector<Weight> weights_;
   std::vector<Activation> activations_;
   uint64_t parameter_count_ = 0;
+  std::optional<Network> network_;
+  std::optional<Error> network_problem_;
+  std::unordered_map<std::string, int> layer_index_, activation_index_;
 };
 
 }  // namespace hif8

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/output_dir.h"
 #include "lib/model/safetensors/output_layout.h"
 
 namespace hif8 {
@@ -13,6 +14,12 @@ WrittenCheckpoint::WrittenCheckpoint(std::shared_ptr<const Checkpoint> source,
     : source_(std::move(source)), folder_(folder) {
   for (const auto& shard : source_->files().shards) {
     files_.shards.push_back(SafetensorsFile::Open(folder / shard->path().filename()));
+  }
+  const std::filesystem::path config = folder / "config.json";
+  if (std::filesystem::exists(config)) {
+    number_format_ = ModelConfig::Parse(ReadFile(config), config.string())
+                         .Object("quantization_config")
+                         .String("number_format", "");
   }
 }
 
@@ -34,6 +41,36 @@ Tensor WrittenCheckpoint::ReadTensor(const std::string& name) const {
     throw ModelError("the written checkpoint has no tensor '" + name + "'", "", folder_.string());
   }
   return shard->Read(*entry);
+}
+
+void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& formats,
+                                 int64_t begin, int64_t end, float* values) const {
+  const TensorView tensor = ReadTensor(name).view;
+  if (begin == end) return;
+  const size_t row = tensor.size() / static_cast<size_t>(tensor.shape[0]);
+  const size_t first = static_cast<size_t>(begin) * row;
+  const auto rows = static_cast<size_t>(end - begin);
+  if (IsFloat(tensor.dtype)) {
+    return ConvertToFloat(tensor.dtype, tensor.data + first * DTypeSize(tensor.dtype), rows * row,
+                          values);
+  }
+  const TensorView stored = ReadTensor(WeightScaleName(name)).view;
+  std::vector<float> scales(stored.size());
+  ConvertToFloat(stored.dtype, stored.data, stored.size(), scales.data());
+  const NumberFormat& format = formats.Get(FormatOf(tensor.dtype));
+  const auto* codes = reinterpret_cast<const uint8_t*>(tensor.data) + first;
+  // One scale for all, or one per run of the last dimension.
+  const size_t run = scales.size() == 1 ? rows * row : static_cast<size_t>(tensor.shape.back());
+  for (size_t i = 0; i < rows * row; i += run) {
+    const float& scale = scales[scales.size() == 1 ? 0 : (first + i) / run];
+    format.Decode({codes + i, run}, ScaleOperand::One(scale), {values + i, run});
+  }
+}
+
+std::string WrittenCheckpoint::FormatOf(DType dtype) const {
+  if (dtype == DType::kF8E4M3) return "fp8_e4m3";
+  if (dtype == DType::kF8E5M2) return "fp8_e5m2";
+  return dtype == DType::kI8 ? "int8" : number_format_;
 }
 
 bool WrittenCheckpoint::IsQuantized(int index) const {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lib/model/safetensors/checkpoint.h"
+#include "lib/numeric/number_format.h"
 
 namespace hif8 {
 
@@ -20,15 +21,22 @@ class WrittenCheckpoint {
   EncodedWeight Read(int index, const std::string& format, const ChannelLayout& layout) const;
   // True when the file holds codes for weights()[index].
   bool IsQuantized(int index) const;
+  // Rows [begin, end) of the values of a tensor of the source, as written: decoded codes, or floats.
+  void ReadRows(const std::string& name, const FormatRegistry& formats, int64_t begin, int64_t end,
+                float* values) const;
+  // The number format that config.json names; empty where weights are stored as floats.
+  const std::string& number_format() const { return number_format_; }
   // A tensor of the written folder as stored. Throws kModel when there is none of that name.
   Tensor ReadTensor(const std::string& name) const;
 
  private:
+  std::string FormatOf(DType dtype) const;
   const SafetensorsEntry* Find(const std::string& name, const SafetensorsFile** shard) const;
 
   std::shared_ptr<const Checkpoint> source_;
   std::filesystem::path folder_;
   ShardList files_;
+  std::string number_format_;
 };
 
 }  // namespace hif8

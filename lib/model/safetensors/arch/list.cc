@@ -1,0 +1,14 @@
+#include "lib/model/safetensors/arch/llama.h"
+#include "lib/model/safetensors/arch/mistral.h"
+#include "lib/model/safetensors/arch/pangu_embedded.h"
+#include "lib/model/safetensors/arch/qwen2.h"
+#include "lib/model/safetensors/arch/qwen3.h"
+
+namespace hif8 {
+
+std::span<const Architecture> Architectures() {
+  static constexpr Architecture kAll[] = {kLlama, kMistral, kPanguEmbedded, kQwen2, kQwen3};
+  return kAll;
+}
+
+}  // namespace hif8

@@ -1,0 +1,119 @@
+#include "lib/model/safetensors/architecture.h"
+
+#include "lib/core/error.h"
+
+namespace hif8 {
+namespace {
+
+// No model has dimensions near this; products of two of them fit in 64 bits.
+constexpr int64_t kMaxDimension = int64_t{1} << 28;
+constexpr int64_t kMaxBlocks = 10'000;
+
+Error ConfigError(const ModelConfig& config, const std::string& message) {
+  return ModelError(message, "weights alone can be quantized with --recipe cast", config.where());
+}
+
+int64_t Dimension(const ModelConfig& config, std::string_view key, int64_t value) {
+  if (value >= 1 && value <= kMaxDimension) return value;
+  throw ConfigError(config, "'" + std::string(key) + "': expected 1 to " +
+                                std::to_string(kMaxDimension) + ", found " + std::to_string(value));
+}
+
+int64_t Dimension(const ModelConfig& config, std::string_view key) {
+  return Dimension(config, key, config.Integer(key));
+}
+
+bool HasBias(const ModelConfig& config, std::string_view rule) {
+  if (rule == Architecture::kNever) return false;
+  return rule == Architecture::kAlways || config.Bool(rule, false);
+}
+
+std::vector<int64_t> Windows(const Architecture& architecture, const ModelConfig& config,
+                             int64_t blocks) {
+  std::vector<int64_t> windows(static_cast<size_t>(blocks), 0);
+  const bool listed = architecture.window == WindowRule::kListed;
+  if (architecture.window == WindowRule::kNone || !config.Has("sliding_window") ||
+      (listed && !config.Bool("use_sliding_window", false))) {
+    return windows;
+  }
+  const int64_t window = Dimension(config, "sliding_window");
+  const std::vector<std::string> types = config.Strings("layer_types");
+  if (!types.empty() && static_cast<int64_t>(types.size()) != blocks) {
+    throw ConfigError(config, "'layer_types': expected " + std::to_string(blocks) +
+                                  " entries, found " + std::to_string(types.size()));
+  }
+  const int64_t first = listed ? config.Integer("max_window_layers", blocks) : 0;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const bool limited =
+        types.empty() ? static_cast<int64_t>(i) >= first : types[i] == "sliding_attention";
+    if (limited) windows[i] = window;
+  }
+  return windows;
+}
+
+void CheckSupported(const ModelConfig& config) {
+  const std::string activation = config.String("hidden_act", "silu");
+  if (activation != "silu" && activation != "swish") {
+    throw ConfigError(config, "'hidden_act': expected silu, found '" + activation + "'");
+  }
+  if (config.Number("partial_rotary_factor", 1) != 1) {
+    throw ConfigError(config, "'partial_rotary_factor' other than 1 is not supported");
+  }
+}
+
+}  // namespace
+
+const Architecture* FindArchitecture(std::string_view model_type) {
+  for (const Architecture& architecture : Architectures()) {
+    if (architecture.model_type == model_type) return &architecture;
+  }
+  return nullptr;
+}
+
+std::string KnownArchitectures() {
+  std::string names;
+  for (const Architecture& architecture : Architectures()) {
+    names += (names.empty() ? "" : ", ") + std::string(architecture.model_type);
+  }
+  return names;
+}
+
+DecoderSpec MakeDecoderSpec(const Architecture& architecture, const ModelConfig& config) {
+  CheckSupported(config);
+  DecoderSpec spec;
+  spec.hidden = Dimension(config, "hidden_size");
+  spec.intermediate = Dimension(config, "intermediate_size");
+  spec.vocabulary = Dimension(config, "vocab_size");
+  spec.blocks = Dimension(config, "num_hidden_layers");
+  if (spec.blocks > kMaxBlocks) {
+    throw ConfigError(config, "'num_hidden_layers': expected at most " +
+                                  std::to_string(kMaxBlocks) + ", found " +
+                                  std::to_string(spec.blocks));
+  }
+  spec.heads = Dimension(config, "num_attention_heads");
+  spec.kv_heads =
+      Dimension(config, "num_key_value_heads", config.Integer("num_key_value_heads", spec.heads));
+  const int64_t usual =
+      architecture.default_head_dim > 0 ? architecture.default_head_dim : spec.hidden / spec.heads;
+  spec.head_dim = Dimension(config, "head_dim", config.Integer("head_dim", usual));
+  if (spec.heads % spec.kv_heads != 0) {
+    throw ConfigError(config, "'num_attention_heads' " + std::to_string(spec.heads) +
+                                  " is no multiple of 'num_key_value_heads' " +
+                                  std::to_string(spec.kv_heads));
+  }
+  if (spec.head_dim % 2 != 0) {
+    throw ConfigError(
+        config, "'head_dim': expected an even number, found " + std::to_string(spec.head_dim));
+  }
+  spec.epsilon = static_cast<float>(config.Number("rms_norm_eps", 1e-6));
+  spec.rope = MakeRope(config, spec.head_dim);
+  spec.head_norms = architecture.head_norms;
+  spec.qkv_bias = HasBias(config, architecture.qkv_bias);
+  spec.output_bias = HasBias(config, architecture.output_bias);
+  spec.mlp_bias = HasBias(config, architecture.mlp_bias);
+  spec.tied = config.Bool("tie_word_embeddings", false);
+  spec.windows = Windows(architecture, config, spec.blocks);
+  return spec;
+}
+
+}  // namespace hif8

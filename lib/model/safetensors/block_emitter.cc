@@ -1,0 +1,125 @@
+#include "lib/model/safetensors/block_emitter.h"
+
+#include <utility>
+
+namespace hif8 {
+
+std::string QuantizeOperator(const std::string& format) { return "QuantizeDequantize_" + format; }
+
+int BlockEmitter::AddTap(TapKind kind, const std::string& name) {
+  part_.taps.push_back({kind, name});
+  return static_cast<int>(part_.taps.size()) - 1;
+}
+
+BlockEmitter::Operand BlockEmitter::Activation(const std::string& x, const std::string& name,
+                                               bool tap) {
+  Operand operand{name, x, x};
+  if (options_.mode == PartMode::kObserve) {
+    if (tap && options_.observed.contains(name)) {
+      operand.original = graph_.Observe(x, AddTap(TapKind::kActivation, name));
+    }
+    return operand;
+  }
+  const auto format = options_.inputs.find(name);
+  if (format == options_.inputs.end()) return operand;
+  const std::string scale = name + ":scale";
+  if (inputs_.insert(scale).second) {
+    graph_.Input(scale, DType::kF32, {});
+    part_.scales.push_back(name);
+  }
+  operand.quantized =
+      graph_.Node(QuantizeOperator(format->second), {x, scale}, {}, kQuantizeDomain);
+  if (tap && Comparing()) {
+    operand.original = graph_.Compare(x, operand.quantized, AddTap(TapKind::kActivation, name));
+  }
+  return operand;
+}
+
+const std::string& BlockEmitter::Running(const Operand& x) const {
+  return options_.mode == PartMode::kQuantized ? x.quantized : x.original;
+}
+
+std::string BlockEmitter::Constant(const std::string& tensor, const Shape& shape) {
+  if (inputs_.insert(tensor).second) {
+    graph_.Input(tensor, DType::kF32, shape);
+    part_.constants.push_back({tensor, tensor, shape, false});
+  }
+  return tensor;
+}
+
+std::string BlockEmitter::QuantizedConstant(const std::string& tensor, const Shape& shape) {
+  const std::string input = tensor + ":quantized";
+  if (inputs_.insert(input).second) {
+    graph_.Input(input, DType::kF32, shape);
+    part_.constants.push_back({input, tensor, shape, true});
+  }
+  return input;
+}
+
+// What the network goes on with: `y`, compared with `quantized` unless that is the same value.
+std::string BlockEmitter::LayerOutput(const std::string& y, const std::string& quantized,
+                                      const std::string& name) {
+  std::string result = y;
+  if (options_.mode == PartMode::kObserve) return result;
+  if (Comparing() && quantized != y) {
+    result = graph_.Compare(result, quantized, AddTap(TapKind::kOutput, name));
+  }
+  return graph_.Observe(result, AddTap(TapKind::kLayerOutput, name));
+}
+
+std::string BlockEmitter::Linear(const Operand& x, const std::string& name, int64_t out, int64_t in,
+                                 bool bias) {
+  part_.layers.push_back({name, "Linear", x.activation, "", ""});
+  const Shape shape = {out, in};
+  const std::string tensor = name + ".weight";
+  const bool quantized = options_.mode != PartMode::kObserve && options_.weights.contains(name);
+  const auto gemm = [&](const std::string& input, const std::string& weight) {
+    std::vector<std::string> inputs = {input, weight};
+    if (bias) inputs.push_back(Constant(name + ".bias", {out}));
+    return graph_.Node("Gemm", inputs, {{"transB", int64_t{1}}});
+  };
+  if (options_.mode == PartMode::kQuantized) {
+    const std::string weight =
+        quantized ? QuantizedConstant(tensor, shape) : Constant(tensor, shape);
+    return LayerOutput(gemm(x.quantized, weight), "", name);
+  }
+  const std::string y = gemm(x.original, Constant(tensor, shape));
+  std::string other = y;
+  if (Comparing() && (quantized || x.quantized != x.original)) {
+    const std::string weight =
+        quantized ? QuantizedConstant(tensor, shape) : Constant(tensor, shape);
+    other = gemm(x.quantized, weight);
+  }
+  return LayerOutput(y, other, name);
+}
+
+std::string BlockEmitter::Product(const Operand& a, const Operand& b, const std::string& name) {
+  part_.layers.push_back({name, "MatMul", a.activation, b.activation, "attention"});
+  const std::string y = graph_.Node("MatMul", {Running(a), Running(b)});
+  const bool quantized = a.quantized != a.original || b.quantized != b.original;
+  if (!quantized) return y;
+  const std::string other = Comparing() ? graph_.Node("MatMul", {a.quantized, b.quantized}) : y;
+  return LayerOutput(y, other, name);
+}
+
+std::string BlockEmitter::Cache(const std::string& x, const std::string& name) {
+  const Operand operand = Activation(x, name);
+  part_.layers.push_back({name, "Cache", name, "", "kv_cache"});
+  return Running(operand);
+}
+
+std::string BlockEmitter::RmsNorm(const std::string& x, const std::string& tensor, int64_t size,
+                                  float epsilon) {
+  const std::string square = graph_.Node("Mul", {x, x});
+  const std::string mean = graph_.Node(
+      "ReduceMean", {square}, {{"axes", std::vector<int64_t>{-1}}, {"keepdims", int64_t{1}}});
+  const std::string rms = graph_.Node("Sqrt", {graph_.Node("Add", {mean, graph_.Scalar(epsilon)})});
+  return graph_.Node("Mul", {graph_.Node("Div", {x, rms}), Constant(tensor, {size})});
+}
+
+PartGraph BlockEmitter::Finish() {
+  part_.graph = graph_.Finish();
+  return std::move(part_);
+}
+
+}  // namespace hif8

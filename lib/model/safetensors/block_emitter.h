@@ -1,0 +1,107 @@
+// Emits one part of a network (a block, the head) as a graph whose weights are inputs, with taps
+// and quantization where they are asked for. The same description gives the outline of the part.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/model/graph.h"
+#include "lib/model/onnx/graph_builder.h"
+
+namespace hif8 {
+
+// Names are relative to the part: "self_attn.q_proj", "self_attn.q_proj.input".
+
+// A layer of a part.
+struct PartLayer {
+  std::string name;
+  std::string op;                 // "Linear", "MatMul" (two activations), "Cache"
+  std::string activation;         // what it reads
+  std::string second_activation;  // of a product
+  std::string option;             // the recipe key that asks for it; empty: always quantized
+};
+
+// A graph input that is a constant of the model, as fp32.
+struct PartConstant {
+  std::string input;       // name of the graph input
+  std::string tensor;      // name of the tensor, relative to the part
+  Shape shape;             // that it must have; -1: any
+  bool quantized = false;  // decoded from the written file instead of the original
+};
+
+struct PartTap {
+  TapKind kind;
+  std::string name;  // of an activation (kActivation) or a layer
+};
+
+struct PartGraph {
+  RunnableGraph graph;
+  std::vector<PartConstant> constants;
+  std::vector<std::string> scales;  // activations whose scale is a graph input "<name>:scale"
+  std::vector<PartTap> taps;        // a tap's id is its position
+  std::vector<PartLayer> layers;
+};
+
+enum class PartMode {
+  kObserve,   // the original network; the activations asked for are observed
+  kOriginal,  // the original network; activations and outputs compared with quantized ones, and
+              // every layer's output observed
+  kQuantized  // the quantized network; every layer's output observed
+};
+
+struct PartOptions {
+  PartMode mode = PartMode::kObserve;
+  std::set<std::string> observed;             // kObserve: activations to tap
+  std::map<std::string, std::string> inputs;  // quantized activations, and their number format
+  std::set<std::string> weights;              // layers whose weight is quantized
+};
+
+// The operator that rounds to a format's grid: name "QuantizeDequantize_<format>", to be registered
+// as a native operator of the session.
+inline constexpr const char* kQuantizeDomain = "calibration.quantize";
+std::string QuantizeOperator(const std::string& format);
+
+class BlockEmitter {
+ public:
+  explicit BlockEmitter(PartOptions options) : options_(std::move(options)) {}
+
+  // A tensor in both networks; equal names where it is not quantized.
+  struct Operand {
+    std::string activation;  // name, empty: none that can be quantized
+    std::string original, quantized;
+  };
+
+  GraphBuilder& graph() { return graph_; }
+  // A place where activations are observed and quantized. `tap` false: only quantized, because
+  // another part observes it.
+  Operand Activation(const std::string& x, const std::string& name, bool tap = true);
+  // y = x W^T (+ b) with W "<name>.weight" of shape [out, in].
+  std::string Linear(const Operand& x, const std::string& name, int64_t out, int64_t in, bool bias);
+  // The product of two activations, batched over the leading dimensions.
+  std::string Product(const Operand& a, const Operand& b, const std::string& name);
+  // A tensor that is kept in the KV cache; returns what the running network goes on with.
+  std::string Cache(const std::string& x, const std::string& name);
+  // x / rms(x) * weight over the last dimension.
+  std::string RmsNorm(const std::string& x, const std::string& tensor, int64_t size, float epsilon);
+  // A tensor of the part.
+  std::string Constant(const std::string& tensor, const Shape& shape);
+
+  PartGraph Finish();
+
+ private:
+  bool Comparing() const { return options_.mode == PartMode::kOriginal; }
+  int AddTap(TapKind kind, const std::string& name);
+  const std::string& Running(const Operand& x) const;
+  std::string LayerOutput(const std::string& y, const std::string& quantized,
+                          const std::string& name);
+  std::string QuantizedConstant(const std::string& tensor, const Shape& shape);
+
+  PartOptions options_;
+  GraphBuilder graph_;
+  PartGraph part_;
+  std::set<std::string> inputs_;  // graph inputs of constants and scales so far
+};
+
+}  // namespace hif8

@@ -1,0 +1,61 @@
+#include "lib/model/safetensors/network.h"
+
+#include <utility>
+
+#include "lib/core/error.h"
+#include "lib/model/safetensors/checkpoint.h"
+
+namespace hif8 {
+namespace {
+
+const Architecture& ArchitectureOf(const Checkpoint& checkpoint) {
+  if (!checkpoint.has_config()) {
+    throw ModelError("there is no config.json that says how the tensors are connected",
+                     "give the folder of the checkpoint; weights alone can be quantized with "
+                     "--recipe cast",
+                     checkpoint.path().string());
+  }
+  const std::string type = checkpoint.config().String("model_type", "");
+  if (const Architecture* architecture = FindArchitecture(type)) return *architecture;
+  throw ModelError(
+      "model_type '" + type + "' is not known, so that its activations cannot be " + "computed",
+      "known: " + KnownArchitectures() + "; weights alone can be quantized with --recipe cast",
+      checkpoint.config().where());
+}
+
+std::string PrefixOf(const Checkpoint& checkpoint) {
+  constexpr std::string_view kEmbedding = "embed_tokens.weight";
+  for (const char* prefix : {"model.", "", "language_model.model."}) {
+    if (checkpoint.Find(prefix + std::string(kEmbedding)) != nullptr) return prefix;
+  }
+  throw ModelError("tensor 'model.embed_tokens.weight' is missing", "", checkpoint.path().string());
+}
+
+void CheckConstants(const Checkpoint& checkpoint, const std::string& prefix,
+                    const PartGraph& part) {
+  for (const PartConstant& constant : part.constants) {
+    checkpoint.FindShaped(prefix + constant.tensor, constant.shape);
+  }
+}
+
+}  // namespace
+
+Network DescribeNetwork(const Checkpoint& checkpoint) {
+  const Architecture& architecture = ArchitectureOf(checkpoint);
+  Network network;
+  network.spec = MakeDecoderSpec(architecture, checkpoint.config());
+  network.prefix = PrefixOf(checkpoint);
+  network.embedding = network.prefix + "embed_tokens.weight";
+  network.head = network.spec.tied ? network.embedding : "lm_head.weight";
+  const Shape table = {network.spec.vocabulary, network.spec.hidden};
+  checkpoint.FindShaped(network.embedding, table);
+  checkpoint.FindShaped(network.head, table);
+  CheckConstants(checkpoint, network.prefix, DecoderNorm(network.spec, {}));
+  const PartGraph block = DecoderBlock(network.spec, {});
+  for (int64_t i = 0; i < network.spec.blocks; ++i) {
+    CheckConstants(checkpoint, network.BlockPrefix(i), block);
+  }
+  return network;
+}
+
+}  // namespace hif8

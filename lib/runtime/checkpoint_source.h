@@ -1,0 +1,58 @@
+// Runs a checkpoint's network over token data, block after block: memory holds one block (and the
+// next one, being read), not the model.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lib/core/log.h"
+#include "lib/model/safetensors/checkpoint.h"
+#include "lib/numeric/number_format.h"
+#include "lib/runtime/activation_source.h"
+#include "lib/runtime/token_data.h"
+
+namespace hif8 {
+
+struct CheckpointSourceOptions {
+  TokenData calibration;
+  TokenData evaluation;  // without samples: the calibration data
+  // Hidden states of all samples beyond this many bytes go to a temporary file.
+  uint64_t memory_limit = uint64_t{1} << 30;
+};
+
+class CheckpointSource : public ActivationSource {
+ public:
+  // Throws kModel when the architecture is not known or not supported, and for ids outside the
+  // vocabulary. `formats` and `log` must outlive the object.
+  CheckpointSource(std::shared_ptr<const Checkpoint> checkpoint, CheckpointSourceOptions options,
+                   const FormatRegistry& formats, LogSink& log);
+
+  std::vector<TensorStats> Collect(std::span<const int> wanted) override;
+  uint64_t samples() const override { return options_.calibration.samples.size(); }
+  bool synthetic() const override { return false; }
+  // Outputs: "logits", with argmax agreement; perplexities over every token but each sample's
+  // first.
+  Measurement Measure(const std::filesystem::path& written,
+                      const std::map<int, QuantizedActivation>& quantized) override;
+
+  // The original network's hidden states after each block (what Collect() runs through) and logits
+  // of the calibration data; for tests and small models.
+  struct Trace {
+    std::vector<std::vector<std::vector<float>>> hidden;  // [block][sample]
+    std::vector<std::vector<float>> logits;               // [sample], [T, vocabulary]
+    double loss = 0;  // mean negative log likelihood of every token but each sample's first
+  };
+  Trace Run();
+
+ private:
+  std::shared_ptr<const Checkpoint> checkpoint_;
+  CheckpointSourceOptions options_;
+  const FormatRegistry& formats_;
+  LogSink& log_;
+};
+
+}  // namespace hif8

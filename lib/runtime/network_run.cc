@@ -1,0 +1,75 @@
+#include "lib/runtime/network_run.h"
+
+#include <algorithm>
+
+namespace hif8 {
+
+NetworkRun::NetworkRun(const Checkpoint& checkpoint, const TokenData& data)
+    : network_(checkpoint.network()), data_(data) {
+  int64_t longest = 0;
+  for (size_t i = 0; i < samples(); ++i) longest = std::max(longest, length(i));
+  table_ = MakeRopeTable(network_.spec.rope, longest);
+}
+
+std::unique_ptr<HiddenStates> NetworkRun::Embed(
+    uint64_t memory_limit,
+    const std::function<void(int64_t begin, int64_t end, float* values)>& read) const {
+  const auto width = static_cast<size_t>(network_.spec.hidden);
+  std::vector<size_t> sizes;
+  for (size_t i = 0; i < samples(); ++i) sizes.push_back(ids(i).size() * width);
+  auto states = std::make_unique<HiddenStates>(sizes, memory_limit);
+  std::vector<float> values;
+  for (size_t i = 0; i < samples(); ++i) {
+    values.resize(sizes[i]);
+    for (size_t t = 0; t < ids(i).size(); ++t) {
+      read(ids(i)[t], ids(i)[t] + 1, values.data() + t * width);
+    }
+    states->Write(i, values);
+  }
+  return states;
+}
+
+const Tensor& NetworkRun::Mask(int64_t length, int64_t window) {
+  auto& [values, tensor] = masks_[window];
+  if (tensor.view.shape != Shape{length, length}) {
+    values = AttentionMask(length, window);
+    tensor = FloatTensor(values, {length, length});
+  }
+  return tensor;
+}
+
+void NetworkRun::RunBlock(const PartSession& block, int64_t number, NamedTensors* constants,
+                          size_t sample, HiddenStates* states) {
+  const int64_t t = length(sample);
+  const auto half = static_cast<int64_t>(network_.spec.rope.frequencies.size());
+  const auto size = static_cast<size_t>(t * half);
+  NamedTensors& inputs = *constants;
+  inputs["hidden"] = FloatTensor(states->Read(sample), HiddenShape(sample));
+  inputs["cosines"] = FloatTensor(std::span(table_.cosines).first(size), {t, half});
+  inputs["sines"] = FloatTensor(std::span(table_.sines).first(size), {t, half});
+  inputs["mask"] = Mask(t, network_.spec.windows[static_cast<size_t>(number)]);
+  const Tensor out = block.Run(inputs);
+  std::vector<float> buffer;
+  states->Write(sample, AsFloats(out.view, &buffer));
+}
+
+void NetworkRun::RunNorm(const PartSession& norm, NamedTensors* constants, size_t sample,
+                         HiddenStates* states) const {
+  NamedTensors& inputs = *constants;
+  inputs["hidden"] = FloatTensor(states->Read(sample), HiddenShape(sample));
+  const Tensor out = norm.Run(inputs);
+  std::vector<float> buffer;
+  states->Write(sample, AsFloats(out.view, &buffer));
+}
+
+void Prefetch::Start(int64_t step) {
+  if (step < steps_) next_ = std::async(std::launch::async, load_, step);
+}
+
+NamedTensors Prefetch::Take(int64_t step) {
+  NamedTensors tensors = next_.get();
+  Start(step + 1);
+  return tensors;
+}
+
+}  // namespace hif8

@@ -1,0 +1,68 @@
+// One pass of data through a network of a checkpoint. Internal to this module.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/model/safetensors/decoder.h"
+#include "lib/runtime/hidden_states.h"
+#include "lib/runtime/part_session.h"
+#include "lib/runtime/token_data.h"
+
+namespace hif8 {
+
+// What all passes share: positions, masks, embeddings.
+class NetworkRun {
+ public:
+  NetworkRun(const Checkpoint& checkpoint, const TokenData& data);
+
+  const Network& network() const { return network_; }
+  size_t samples() const { return data_.samples.size(); }
+  int64_t length(size_t sample) const { return static_cast<int64_t>(data_.samples[sample].size()); }
+  const std::vector<int64_t>& ids(size_t sample) const { return data_.samples[sample]; }
+
+  // Hidden states for all samples, filled with the embeddings of their tokens. `read` gives rows of
+  // the embedding.
+  std::unique_ptr<HiddenStates> Embed(
+      uint64_t memory_limit,
+      const std::function<void(int64_t begin, int64_t end, float* values)>& read) const;
+
+  // Runs a block over one sample; `states` gets what comes out.
+  void RunBlock(const PartSession& block, int64_t number, NamedTensors* constants, size_t sample,
+                HiddenStates* states);
+  // The same for the final norm.
+  void RunNorm(const PartSession& norm, NamedTensors* constants, size_t sample,
+               HiddenStates* states) const;
+
+ private:
+  const Tensor& Mask(int64_t length, int64_t window);
+  Shape HiddenShape(size_t sample) const { return {length(sample), network_.spec.hidden}; }
+
+  const Network& network_;
+  const TokenData& data_;
+  RopeTable table_;
+  // The last mask of every window.
+  std::map<int64_t, std::pair<std::vector<float>, Tensor>> masks_;
+};
+
+// Loads the constants of one step while the step before runs.
+class Prefetch {
+ public:
+  using Load = std::function<NamedTensors(int64_t step)>;
+  Prefetch(int64_t steps, Load load) : steps_(steps), load_(std::move(load)) { Start(0); }
+  // Waits for the step, which must be the next one, and starts loading the one after it.
+  NamedTensors Take(int64_t step);
+
+ private:
+  void Start(int64_t step);
+  int64_t steps_;
+  Load load_;
+  std::future<NamedTensors> next_;
+};
+
+}  // namespace hif8

@@ -1,0 +1,87 @@
+#include "lib/runtime/part_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/core/parallel.h"
+
+namespace hif8 {
+namespace {
+
+constexpr size_t kPieceElements = size_t{1} << 20;
+
+std::string KeyOf(const PartOptions& options) {
+  std::string key = std::to_string(static_cast<int>(options.mode));
+  for (const std::string& name : options.observed) key += "\n" + name;
+  key += "\n";
+  for (const auto& [name, format] : options.inputs) key += "\n" + name + " " + format;
+  key += "\n";
+  for (const std::string& name : options.weights) key += "\n" + name;
+  return key;
+}
+
+}  // namespace
+
+const PartSession& PartSessions::Get(const PartOptions& options) {
+  PartSession& entry = sessions_[KeyOf(options)];
+  if (entry.session != nullptr) return entry;
+  entry.part = describe_(options);
+  SessionOptions settings;
+  settings.log = log_;
+  settings.taps = taps_;
+  for (const auto& [name, format] : options.inputs) {
+    const std::string op = QuantizeOperator(format);
+    const bool known = std::any_of(settings.operators.begin(), settings.operators.end(),
+                                   [&](const NativeOperator& o) { return o.name == op; });
+    if (!known) settings.operators.push_back({kQuantizeDomain, op, &formats_.Get(format)});
+  }
+  entry.session = std::make_unique<Session>(entry.part.graph, settings);
+  return entry;
+}
+
+void ConstantLoader::ReadRows(const std::string& tensor, bool quantized, int64_t begin, int64_t end,
+                              float* values) const {
+  if (quantized) return written_->ReadRows(tensor, formats_, begin, end, values);
+  checkpoint_.ReadRows(*checkpoint_.Find(tensor), begin, end, values);
+}
+
+Tensor ConstantLoader::LoadRows(const std::string& tensor, bool quantized, int64_t begin,
+                                int64_t end) const {
+  Shape shape = checkpoint_.Find(tensor)->entry->shape;
+  const size_t row = shape[0] == 0 ? 0 : ElementCount(shape) / static_cast<size_t>(shape[0]);
+  shape[0] = end - begin;
+  std::byte* bytes = nullptr;
+  Tensor result = Tensor::Allocate(DType::kF32, shape, &bytes);
+  auto* values = reinterpret_cast<float*>(bytes);
+  const auto step =
+      static_cast<int64_t>(std::max<size_t>(kPieceElements / std::max<size_t>(row, 1), 1));
+  const int64_t pieces = (end - begin + step - 1) / step;
+  ParallelFor(static_cast<size_t>(pieces), [&](size_t i) {
+    const int64_t first = begin + static_cast<int64_t>(i) * step;
+    ReadRows(tensor, quantized, first, std::min(first + step, end),
+             values + static_cast<size_t>(first - begin) * row);
+  });
+  return result;
+}
+
+NamedTensors ConstantLoader::Load(std::span<const PartGraph* const> parts,
+                                  const std::string& prefix) const {
+  NamedTensors tensors;
+  for (const PartGraph* part : parts) {
+    for (const PartConstant& constant : part->constants) {
+      if (tensors.contains(constant.input)) continue;
+      const std::string name = prefix + constant.tensor;
+      tensors[constant.input] =
+          LoadRows(name, constant.quantized, 0, checkpoint_.Find(name)->entry->shape[0]);
+    }
+  }
+  return tensors;
+}
+
+Tensor FloatTensor(std::span<const float> values, Shape shape) {
+  Tensor tensor;
+  tensor.view = {DType::kF32, std::move(shape), reinterpret_cast<const std::byte*>(values.data())};
+  return tensor;
+}
+
+}  // namespace hif8

@@ -1,0 +1,72 @@
+// Parts of a checkpoint's network, ready to run. Internal to this module.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/core/log.h"
+#include "lib/model/safetensors/block_emitter.h"
+#include "lib/model/safetensors/checkpoint.h"
+#include "lib/model/safetensors/written_checkpoint.h"
+#include "lib/numeric/number_format.h"
+#include "lib/runtime/session.h"
+
+namespace hif8 {
+
+struct PartSession {
+  PartGraph part;
+  std::unique_ptr<Session> session;
+
+  // The part's one output.
+  Tensor Run(const NamedTensors& inputs) const { return session->Run(inputs).front(); }
+};
+
+// Sessions of one kind of part, one for every set of options that occurs.
+class PartSessions {
+ public:
+  using Describe = std::function<PartGraph(PartOptions)>;
+
+  PartSessions(Describe describe, const FormatRegistry& formats, TapSink* taps, LogSink* log)
+      : describe_(std::move(describe)), formats_(formats), taps_(taps), log_(log) {}
+
+  const PartSession& Get(const PartOptions& options);
+
+ private:
+  Describe describe_;
+  const FormatRegistry& formats_;
+  TapSink* taps_;
+  LogSink* log_;
+  std::map<std::string, PartSession> sessions_;
+};
+
+// Reads what parts need, as fp32: several threads, large tensors in pieces.
+class ConstantLoader {
+ public:
+  // `written` null: only original tensors are asked for.
+  ConstantLoader(const Checkpoint& checkpoint, const WrittenCheckpoint* written,
+                 const FormatRegistry& formats)
+      : checkpoint_(checkpoint), written_(written), formats_(formats) {}
+
+  // The constants of `parts` under the names of their graph inputs; `prefix` is put before the
+  // tensors' names.
+  NamedTensors Load(std::span<const PartGraph* const> parts, const std::string& prefix) const;
+  // Rows [begin, end) of one tensor.
+  Tensor LoadRows(const std::string& tensor, bool quantized, int64_t begin, int64_t end) const;
+
+ private:
+  void ReadRows(const std::string& tensor, bool quantized, int64_t begin, int64_t end,
+                float* values) const;
+
+  const Checkpoint& checkpoint_;
+  const WrittenCheckpoint* written_;
+  const FormatRegistry& formats_;
+};
+
+// A tensor of fp32 values over memory that the caller keeps.
+Tensor FloatTensor(std::span<const float> values, Shape shape);
+
+}  // namespace hif8
