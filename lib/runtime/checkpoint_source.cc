@@ -59,7 +59,9 @@ CheckpointSource::CheckpointSource(std::shared_ptr<const Checkpoint> checkpoint,
       log_(log) {
   const DecoderSpec& spec = checkpoint_->network().spec;
   if (options_.evaluation.samples.empty()) options_.evaluation = options_.calibration;
-  CheckTokenIds(options_.calibration, spec.vocabulary);
+  if (!options_.calibration.samples.empty()) {
+    CheckTokenIds(options_.calibration, spec.vocabulary);
+  }
   CheckTokenIds(options_.evaluation, spec.vocabulary);
 }
 

@@ -1,9 +1,15 @@
 #include "lib/runtime/token_data.h"
 
 #include <cstring>
+#include <memory>
+#include <sstream>
+#include <utility>
 
 #include "lib/core/error.h"
 #include "lib/core/npy.h"
+#include "lib/core/output_dir.h"
+#include "lib/model/safetensors/json_text.h"
+#include "lib/model/tokenizer/tokenizer.h"
 
 namespace hif8 {
 namespace {
@@ -42,9 +48,7 @@ bool IsInteger(DType dtype) {
          dtype != DType::kF8E5M2;
 }
 
-}  // namespace
-
-TokenData ReadTokenIds(const std::filesystem::path& path) {
+TokenData ReadIds(const std::filesystem::path& path) {
   const Tensor tensor = ReadNpy(path);
   const Shape& shape = tensor.view.shape;
   if (!IsInteger(tensor.view.dtype) || shape.empty() || shape.size() > 2) {
@@ -55,7 +59,6 @@ TokenData ReadTokenIds(const std::filesystem::path& path) {
   const size_t count = shape.size() == 2 ? static_cast<size_t>(shape[0]) : 1;
   const auto length = static_cast<size_t>(shape.back());
   TokenData data;
-  data.source = path.string();
   data.samples.resize(count);
   for (size_t i = 0; i < count; ++i) {
     for (size_t t = 0; t < length; ++t) {
@@ -65,7 +68,121 @@ TokenData ReadTokenIds(const std::filesystem::path& path) {
   return data;
 }
 
+// Documents as one stream of tokens, cut into samples.
+class TextStream {
+ public:
+  explicit TextStream(const TokenDataOptions& options) : options_(options) {}
+
+  void AddDocument(const std::string& text, const std::string& place) {
+    if (tokenizer_ == nullptr) tokenizer_ = Tokenizer::Load(options_.tokenizer_folder);
+    try {
+      for (const int32_t id : tokenizer_->Encode(text)) Add(id);
+    } catch (const Error& error) {
+      throw Error(error.code(), error.message(), error.hint(), place);
+    }
+  }
+
+  bool full() const { return options_.samples > 0 && data_.size() >= options_.samples; }
+
+  std::vector<std::vector<int64_t>> Finish() {
+    if (sample_.size() >= 2 && !full()) data_.push_back(std::move(sample_));
+    return std::move(data_);
+  }
+
+ private:
+  void Add(int64_t id) {
+    sample_.push_back(id);
+    if (sample_.size() < options_.sequence_length) return;
+    data_.push_back(std::move(sample_));
+    sample_.clear();
+  }
+
+  const TokenDataOptions& options_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::vector<int64_t> sample_;
+  std::vector<std::vector<int64_t>> data_;
+};
+
+std::vector<int64_t> IdsOf(const nlohmann::json& list, const std::string& place) {
+  std::vector<int64_t> ids;
+  for (const nlohmann::json& id : list) {
+    if (!id.is_number_integer()) {
+      throw ModelError("'input_ids': expected integers, found " + id.dump().substr(0, 40), "",
+                       place);
+    }
+    ids.push_back(id.get<int64_t>());
+  }
+  return ids;
+}
+
+TokenData ReadJsonLines(const std::filesystem::path& path, const TokenDataOptions& options) {
+  TokenData data;
+  TextStream text(options);
+  bool any_text = false;
+  std::istringstream lines(ReadFile(path));
+  std::string line;
+  const auto full = [&] { return options.samples > 0 && data.samples.size() >= options.samples; };
+  for (int number = 1; !full() && !text.full() && std::getline(lines, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string place = path.string() + ":" + std::to_string(number);
+    const auto json = ParseJson<nlohmann::json>(line, place);
+    const bool has_ids = json.is_object() && json.contains("input_ids");
+    const bool has_text = json.is_object() && !has_ids && json.contains("text");
+    if ((!has_ids || !json["input_ids"].is_array()) && (!has_text || !json["text"].is_string())) {
+      throw ModelError("expected an object with 'input_ids' (a list) or 'text' (a string), found " +
+                           line.substr(0, 60),
+                       "", place);
+    }
+    if (has_ids ? any_text : !data.samples.empty()) {
+      throw ModelError("lines with 'input_ids' and lines with 'text' do not go together",
+                       "split them into two files", place);
+    }
+    if (has_ids) {
+      data.samples.push_back(IdsOf(json["input_ids"], place));
+    } else {
+      any_text = true;
+      text.AddDocument(json["text"].get<std::string>(), place);
+    }
+  }
+  if (any_text) data.samples = text.Finish();
+  return data;
+}
+
+TokenData ReadText(const std::filesystem::path& path, const TokenDataOptions& options) {
+  TextStream text(options);
+  text.AddDocument(ReadFile(path), path.string());
+  TokenData data;
+  data.samples = text.Finish();
+  return data;
+}
+
+}  // namespace
+
+TokenData ReadTokenData(const std::filesystem::path& path, const TokenDataOptions& options) {
+  const std::string extension = path.extension().string();
+  TokenData data;
+  if (extension == ".npy") {
+    data = ReadIds(path);
+  } else if (extension == ".jsonl") {
+    data = ReadJsonLines(path, options);
+  } else if (extension == ".txt") {
+    data = ReadText(path, options);
+  } else {
+    throw ModelError("data of a language model: expected a .npy, .jsonl or .txt file",
+                     "token ids as .npy [samples, length], or text", path.string());
+  }
+  data.source = path.string();
+  if (options.samples > 0 && data.samples.size() > options.samples) {
+    data.samples.resize(options.samples);
+  }
+  return data;
+}
+
 void CheckTokenIds(const TokenData& data, int64_t vocabulary) {
+  if (data.samples.empty()) {
+    throw ModelError("the data has no sample of at least two tokens", "give more text",
+                     data.source);
+  }
   for (size_t i = 0; i < data.samples.size(); ++i) {
     const std::vector<int64_t>& ids = data.samples[i];
     if (ids.empty()) {

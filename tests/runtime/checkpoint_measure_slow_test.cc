@@ -70,10 +70,10 @@ TEST(CheckpointMeasureTest, TinyQwen3W8A8PerplexityIsTheIndependentSimulations) 
   if (!fs::exists(model)) GTEST_SKIP() << "SKIPPED: no " << model;
   const auto json = nlohmann::json::parse(test::ReadBytes(model / "reference.json"));
   const auto checkpoint = Checkpoint::Open(model);
-  CheckpointSource source(
-      checkpoint,
-      {ReadTokenIds(model / "calibration_ids.npy"), ReadTokenIds(model / "validation_ids.npy")},
-      BuiltinFormats(), NullLog());
+  CheckpointSource source(checkpoint,
+                          {ReadTokenData(model / "calibration_ids.npy", {}),
+                           ReadTokenData(model / "validation_ids.npy", {})},
+                          BuiltinFormats(), NullLog());
   const test::TemporaryFolder folder;
   const auto activations = QuantizeMax(checkpoint, &source, folder.path());
   const Measurement m = source.Measure(folder.path(), activations);

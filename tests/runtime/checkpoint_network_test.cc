@@ -71,10 +71,31 @@ TEST(CheckpointNetworkSharedTest, TinyQwen3HasThePerplexityOfTheReference) {
   const fs::path model = kShared / "tiny-qwen3";
   if (!fs::exists(model)) GTEST_SKIP() << "SKIPPED: no " << model;
   const auto json = nlohmann::json::parse(test::ReadBytes(model / "reference.json"));
-  CheckpointSource source(Checkpoint::Open(model), {ReadTokenIds(model / "validation_ids.npy"), {}},
-                          BuiltinFormats(), NullLog());
+  CheckpointSource source(Checkpoint::Open(model),
+                          {ReadTokenData(model / "validation_ids.npy", {}), {}}, BuiltinFormats(),
+                          NullLog());
   const double expected = json["perplexity"]["value"];
   EXPECT_NEAR(std::exp(source.Run().loss), expected, 1e-3 * expected);
+}
+
+TEST(CheckpointNetworkSharedTest, TextAndIdsOfTheSameContentAreTheSameData) {
+  const fs::path model = kShared / "tiny-qwen3";
+  if (!fs::exists(model)) GTEST_SKIP() << "SKIPPED: no " << model;
+  TokenDataOptions options;
+  options.sequence_length = 100;
+  options.tokenizer_folder = model;
+  std::vector<int64_t> text;
+  for (const auto& sample : ReadTokenData(model / "validation.txt", options).samples) {
+    text.insert(text.end(), sample.begin(), sample.end());
+  }
+  std::vector<int64_t> ids;
+  for (const auto& sample : ReadTokenData(model / "validation_text_ids.npy", {}).samples) {
+    ids.insert(ids.end(), sample.begin(), sample.end());
+  }
+  // A last piece of one token is dropped.
+  ASSERT_LE(ids.size() - text.size(), 1u);
+  ids.resize(text.size());
+  EXPECT_EQ(text, ids);
 }
 
 }  // namespace
