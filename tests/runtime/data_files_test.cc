@@ -117,6 +117,66 @@ TEST(DataFiles, AnEntryThatClaimsTooMuchIsRefused) {
   ExpectRefused(dir / "a.npz", "");
 }
 
+std::string TensorFile(const std::string& name, const Shape& shape,
+                       const std::vector<float>& values, bool raw) {
+  onnx::TensorProto tensor;
+  tensor.set_name(name);
+  tensor.set_data_type(onnx::TensorProto::FLOAT);
+  for (const int64_t d : shape) tensor.add_dims(d);
+  if (raw) tensor.set_raw_data(Bytes(values));
+  if (!raw) {
+    for (const float v : values) tensor.add_float_data(v);
+  }
+  return tensor.SerializeAsString();
+}
+
+TEST(DataFiles, OnnxTestDataSets) {
+  const TempFolder dir;
+  WriteBytes(dir / "model.onnx", "not looked at");
+  for (const int set : {0, 2, 10}) {
+    const std::string folder = "test_data_set_" + std::to_string(set) + "/";
+    const auto v = static_cast<float>(set);
+    WriteBytes(dir / (folder + "input_0.pb"), TensorFile("a", {1, 2}, {v, v + 0.5f}, true));
+    WriteBytes(dir / (folder + "input_1.pb"), TensorFile("b", {1, 1}, {-v}, false));
+    WriteBytes(dir / (folder + "output_0.pb"), "not looked at");
+  }
+  DataOptions options;
+  options.source = dir.string();
+  // In the model's order, or by name.
+  std::vector<GraphValue> inputs = {{"b", DType::kF32, true, {1, -1}, {"", ""}},
+                                    {"a", DType::kF32, true, {1, 2}, {"", ""}}};
+  const auto data = OpenDataset(options, inputs, NullLog());
+  ASSERT_EQ(data->runs(), 3u);
+  EXPECT_THAT(Floats(data->Read(1).inputs.at("a").view), ElementsAre(2, 2.5f));
+  EXPECT_THAT(Floats(data->Read(2).inputs.at("b").view), ElementsAre(-10));
+  inputs[0].name = "other";
+  inputs[0].shape = {1, 2};
+  inputs[1].name = "names";
+  inputs[1].shape = {1, 1};
+  EXPECT_THAT(Floats(OpenDataset(options, inputs, NullLog())->Read(1).inputs.at("other").view),
+              ElementsAre(2, 2.5f))
+      << "by position";
+  options.source = (dir / "test_data_set_2").string();
+  EXPECT_EQ(OpenDataset(options, inputs, NullLog())->runs(), 1u);
+}
+
+TEST(DataFiles, BrokenOnnxTestData) {
+  const TempFolder dir;
+  const std::string good = TensorFile("x", {1, 4}, {1, 2, 3, 4}, true);
+  WriteBytes(dir / "input_0.pb", good);
+  EXPECT_EQ(Open(dir / "input_0.pb")->runs(), 1u);
+  WriteBytes(dir / "input_0.pb", good.substr(0, good.size() - 3));
+  ExpectRefused(dir / "input_0.pb", "");
+  WriteBytes(dir / "input_0.pb", "");
+  ExpectRefused(dir / "input_0.pb", "");
+  WriteBytes(dir / "input_0.pb", TensorFile("x", {1, 4}, {1, 2, 3}, true));
+  ExpectRefused(dir / "input_0.pb", "12 bytes");
+  WriteBytes(dir / "input_0.pb", TensorFile("x", {int64_t{1} << 40, int64_t{1} << 40}, {1}, true));
+  ExpectRefused(dir / "input_0.pb", "");
+  WriteBytes(dir / "input_0.pb", TensorFile("x", {-1, -4}, {1, 2, 3, 4}, true));
+  ExpectRefused(dir / "input_0.pb", "");
+}
+
 TEST(DataFiles, BrokenSafetensors) {
   const TempFolder dir;
   WriteBytes(dir / "a.safetensors", std::string(8, '\xff'));

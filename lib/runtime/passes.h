@@ -1,0 +1,35 @@
+// The two passes over data: one that observes a network, one that compares two.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/core/log.h"
+#include "lib/model/graph.h"
+#include "lib/runtime/activation_source.h"
+#include "lib/runtime/dataset.h"
+#include "lib/runtime/session.h"
+
+namespace hif8 {
+
+// Runs the graph over all data. Returns `count` records, indexed by the id of the Observe taps; a
+// tap that runs several times for one sample (a loop's body) adds to its record every time.
+// Progress is told under `stage`.
+std::vector<TensorStats> CollectStats(const RunnableGraph& graph, Dataset& data, size_t count,
+                                      const std::string& stage, LogSink& log);
+
+struct MeasureOptions {
+  size_t activations = 0;  // sizes of the result's lists
+  size_t layers = 0;
+  std::map<int, QuantizedActivation> quantized;  // by activation
+  std::vector<NativeOperator> operators;         // for both sessions
+  std::string stage;
+};
+
+// Runs both networks over the same data, one run after the other. Outputs of the layers of one run
+// are held in memory.
+Measurement MeasureGraphs(const EvaluationGraphs& graphs, Dataset& data,
+                          const MeasureOptions& options, LogSink& log);
+
+}  // namespace hif8
