@@ -39,7 +39,7 @@ std::vector<Group> GroupLayers(const Checkpoint& source, const std::map<int, Lay
   std::vector<Group> groups;
   for (const auto& [index, scheme] : layers) {
     auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const Group& g) { return g.scheme == scheme; });
+                              [&, &wanted = scheme](const Group& g) { return g.scheme == wanted; });
     if (group == groups.end()) group = groups.insert(groups.end(), {scheme, {}});
     group->modules.push_back(source.layers()[static_cast<size_t>(index)].name);
   }
