@@ -55,9 +55,8 @@ class Bf16Rewriter {
            IntAttribute(node, "to", 0) == TensorProto::BFLOAT16;
   }
 
-  onnx::NodeProto MakeCast(const std::string& from, const std::string& to, int type) {
+  static onnx::NodeProto MakeCast(const std::string& from, const std::string& to, int type) {
     onnx::NodeProto node = MakeNode("Cast", {from}, {to});
-    node.set_name(names_.Make(to + "_to_float"));
     SetAttribute(&node, "to", type);
     return node;
   }

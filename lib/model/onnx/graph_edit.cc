@@ -18,6 +18,12 @@ onnx::ModelProto GraphEdit::Finish() {
       }
     }
     graph.mutable_node()->Swap(&nodes);
+    google::protobuf::RepeatedPtrField<onnx::TensorProto> initializers;
+    for (int i = 0; i < graph.initializer_size(); ++i) {
+      if (removed_initializers_.contains({scope, i})) continue;
+      *initializers.Add() = std::move(*graph.mutable_initializer(i));
+    }
+    graph.mutable_initializer()->Swap(&initializers);
   }
   return std::move(model_);
 }

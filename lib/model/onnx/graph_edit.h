@@ -33,6 +33,14 @@ class GraphEdit {
     InsertBefore(scope, node + 1, std::move(added));
   }
   void Remove(int scope, int node) { removed_.emplace(scope, node); }
+  void RemoveInitializer(int scope, int initializer) {
+    removed_initializers_.emplace(scope, initializer);
+  }
+  onnx::TensorProto* AddInitializer(int scope, onnx::TensorProto tensor) {
+    onnx::TensorProto* added = graph(scope).add_initializer();
+    *added = std::move(tensor);
+    return added;
+  }
 
   // The changed model; this object is used up.
   onnx::ModelProto Finish();
@@ -43,6 +51,7 @@ class GraphEdit {
   UniqueNames names_;
   std::map<int, std::multimap<int, onnx::NodeProto>> inserted_;  // by scope, then position
   std::set<std::pair<int, int>> removed_;
+  std::set<std::pair<int, int>> removed_initializers_;
 };
 
 }  // namespace hif8

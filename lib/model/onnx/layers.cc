@@ -49,7 +49,8 @@ class LayerFinder {
   explicit LayerFinder(OnnxModel::Impl* model)
       : model_(*model), scopes_(*model->scopes), types_(scopes_) {
     for (int i = 0; i < static_cast<int>(scopes_.size()); ++i) {
-      for (const onnx::NodeProto& node : scopes_[i].graph->node()) node_names_.insert(node.name());
+      for (const onnx::NodeProto& node : scopes_[i].graph->node())
+        layer_names_.Reserve(node.name());
     }
   }
 
@@ -234,12 +235,8 @@ class LayerFinder {
     name += suffix;
     Layer layer;
     layer.op = node.op_type();
-    layer.name = name;
-    for (int i = 2;
-         !layer_names_.insert(layer.name).second || (i > 2 && node_names_.contains(layer.name));
-         ++i) {
-      layer.name = name + "_" + std::to_string(i);
-    }
+    // A node's own name is unique; a made-up one must not be another node's.
+    layer.name = name == node.name() ? name : layer_names_.Make(name);
     return layer;
   }
 
@@ -266,7 +263,7 @@ class LayerFinder {
       return it->second;
     }
     Weight weight;
-    weight.name = value_names_.Make(NameIn(operand.source.scope, stored.name(), weight_tensors_));
+    weight.name = weight_names_.Make(NameIn(operand.source.scope, stored.name(), weight_tensors_));
     ToDType(stored.data_type(), &weight.dtype);
     weight.shape = TensorShape(stored);
     weight.channels = layout;
@@ -322,8 +319,8 @@ class LayerFinder {
   OnnxModel::Impl& model_;
   const Scopes& scopes_;
   ElementTypes types_;
-  std::unordered_set<std::string> node_names_, layer_names_, weight_tensors_, activation_tensors_;
-  UniqueNames value_names_, activation_names_;
+  std::unordered_set<std::string> weight_tensors_, activation_tensors_;
+  UniqueNames layer_names_, weight_names_, activation_names_;
   std::map<std::pair<int, int>, int> weight_index_;
   std::map<std::pair<int, std::string>, int> activation_index_;
 };

@@ -8,6 +8,7 @@
 #include "lib/model/onnx/onnx_impl.h"
 #include "lib/model/onnx/raw_data.h"
 #include "lib/model/onnx/tensor_data.h"
+#include "lib/model/onnx/unique_names.h"
 
 namespace hif8 {
 namespace {
@@ -150,6 +151,7 @@ std::unique_ptr<OnnxModel> OnnxModel::Load(const std::filesystem::path& path, Lo
   if (LiftConstants(impl->proto.mutable_graph()) && impl->proto.ir_version() < 4) {
     impl->proto.set_ir_version(4);  // initializers that are no inputs
   }
+  MakeNodeNamesUnique(impl->proto.mutable_graph());
   impl->scopes = std::make_unique<Scopes>(impl->proto.mutable_graph());
   impl->scopes->Check();
   CheckTensors(impl.get());

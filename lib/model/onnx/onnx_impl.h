@@ -56,6 +56,8 @@ struct OnnxModel::Impl {
   std::vector<GraphValue> outputs;
   // Why the model cannot be run on data (an input that is no tensor, ...), or empty.
   std::string not_runnable;
+  // Why a model of an old operator set could not be converted, or empty.
+  std::string not_converted;
   uint64_t parameter_count = 0;
 
   const onnx::NodeProto& node(const LayerSite& site) const {

@@ -46,6 +46,7 @@ class OnnxModel : public Model {
   const std::vector<Weight>& weights() const override;
   const std::vector<Activation>& activations() const override;
   uint64_t parameter_count() const override;
+  // Valid as long as the model is.
   Tensor ReadWeight(int index) const override;
   Fingerprint ComputeFingerprint() const override;
 

@@ -125,7 +125,6 @@ onnx::NodeProto MakeNode(const std::string& op, std::vector<std::string> inputs,
   if (!domain.empty()) node.set_domain(domain);
   for (std::string& input : inputs) node.add_input(std::move(input));
   for (std::string& output : outputs) node.add_output(std::move(output));
-  if (node.output_size() > 0) node.set_name(node.output(0));
   return node;
 }
 

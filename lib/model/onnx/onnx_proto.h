@@ -54,7 +54,7 @@ Shape TensorShape(const onnx::TensorProto& tensor);
 // "node 'name' (Conv)" for messages.
 std::string NodeText(const onnx::NodeProto& node);
 
-// Adds a node and returns it.
+// A node without a name: names must be unique, outputs are already.
 onnx::NodeProto MakeNode(const std::string& op, std::vector<std::string> inputs,
                          std::vector<std::string> outputs, const std::string& domain = {});
 

@@ -1,6 +1,20 @@
 #include "lib/model/onnx/unique_names.h"
 
 namespace hif8 {
+namespace {
+
+template <typename Visit>
+void ForEachNode(onnx::GraphProto* graph, const Visit& visit) {
+  for (onnx::NodeProto& node : *graph->mutable_node()) {
+    visit(&node);
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) ForEachNode(attribute.mutable_g(), visit);
+      for (onnx::GraphProto& body : *attribute.mutable_graphs()) ForEachNode(&body, visit);
+    }
+  }
+}
+
+}  // namespace
 
 void UniqueNames::ReserveAll(const onnx::GraphProto& graph) {
   for (const onnx::ValueInfoProto& value : graph.input()) Reserve(value.name());
@@ -19,6 +33,16 @@ void UniqueNames::ReserveAll(const onnx::GraphProto& graph) {
       for (const onnx::GraphProto& body : attribute.graphs()) ReserveAll(body);
     }
   }
+}
+
+void MakeNodeNamesUnique(onnx::GraphProto* graph) {
+  UniqueNames names;
+  ForEachNode(graph, [&](onnx::NodeProto* node) { names.Reserve(node->name()); });
+  std::unordered_set<std::string> seen;
+  ForEachNode(graph, [&](onnx::NodeProto* node) {
+    if (node->name().empty() || seen.insert(node->name()).second) return;
+    node->set_name(names.Make(node->name()));
+  });
 }
 
 }  // namespace hif8

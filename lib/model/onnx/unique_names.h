@@ -26,4 +26,8 @@ class UniqueNames {
   std::unordered_set<std::string> taken_;
 };
 
+// Gives every named node of the graph and the graphs inside it a name of its own (the first one
+// keeps it): ONNX Runtime refuses two of the same name.
+void MakeNodeNamesUnique(onnx::GraphProto* graph);
+
 }  // namespace hif8

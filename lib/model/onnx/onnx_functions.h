@@ -1,0 +1,28 @@
+// How a number format is written into an ONNX file: two model-local functions in a domain of its
+// own give codes and rounding their meaning in standard operators, so that any runtime can run the
+// file.
+//   DequantizeLinear(codes, scale) -> y             table[codes] * scale
+//   QuantizeDequantizeLinear(x, scale) -> y         x / scale rounded to the format's grid, * scale
+// Tensors are fp32 (codes UINT8); scales are shaped to broadcast.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/numeric/number_format.h"
+
+namespace hif8 {
+
+inline constexpr std::string_view kDequantizeFunction = "DequantizeLinear";
+inline constexpr std::string_view kQuantizeDequantizeFunction = "QuantizeDequantizeLinear";
+inline constexpr int64_t kFunctionVersion = 1;
+// The bodies use only what is the same in every operator set since this one.
+inline constexpr int64_t kFunctionOpset = 9;
+
+// The functions' domain: "ai." and the format's name.
+std::string FunctionDomain(std::string_view format);
+// The format's name, or "" when the domain is none of these.
+std::string_view FormatOfDomain(std::string_view domain);
+
+}  // namespace hif8
