@@ -9,7 +9,7 @@
 #define STB_IMAGE_RESIZE_IMPLEMENTATION
 #include <stb_image_resize.h>
 
-#include <cstring>
+#include <cmath>
 
 #include "lib/core/error.h"
 #include "lib/core/mapped_file.h"
@@ -73,7 +73,7 @@ class ImageFile : public DataFile {
         const float value = pixels[p * channels + (bgr ? channels - 1 - c : c)];
         const size_t at = nchw_ ? c * area + p : p * channels + c;
         if (to_bytes) {
-          bytes[at] = static_cast<std::byte>(static_cast<int>(value + 0.5f));
+          bytes[at] = static_cast<std::byte>(std::lround(value));
         } else {
           reinterpret_cast<float*>(bytes)[at] =
               (value / 255.0f - options_.mean[c]) / options_.std[c];
