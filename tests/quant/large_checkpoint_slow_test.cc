@@ -1,0 +1,167 @@
+// A checkpoint of 4 GB is quantized weight-only in bounded memory, and goes on after a kill.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "calibrators/builtin.h"
+#include "formats/builtin.h"
+#include "lib/core/resume_list.h"
+#include "lib/model/safetensors/checkpoint_writer.h"
+#include "lib/quant/weight_quantizer.h"
+#include "tests/model/safetensors/raw_file.h"
+
+namespace hif8 {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kShards = 4;
+constexpr int kMatrices = 8;  // of each shard
+constexpr int64_t kRows = 8192;
+constexpr int64_t kColumns = 8192;  // 128 MiB of BF16
+
+// Normal numbers near 2^-6 of any sign and fraction, without computing them one by one.
+std::string RandomBf16(size_t bytes) {
+  std::string data(bytes, '\0');
+  std::mt19937_64 random(5);
+  for (size_t i = 0; i + 8 <= bytes; i += 8) {
+    const uint64_t bits = (random() & 0x807F807F807F807FULL) | 0x3C003C003C003C00ULL;
+    std::memcpy(data.data() + i, &bits, 8);
+  }
+  return data;
+}
+
+void MakeCheckpoint(const fs::path& folder) {
+  const std::string matrix = RandomBf16(size_t{2} * kRows * kColumns);
+  test::WriteBytes(folder / "config.json", R"({"model_type": "synthetic"})");
+  std::string map;
+  for (int s = 0; s < kShards; ++s) {
+    const std::string file = "model-" + std::to_string(s) + ".safetensors";
+    std::string header;
+    for (int m = 0; m < kMatrices; ++m) {
+      const std::string name =
+          "layers." + std::to_string(s * kMatrices + m) + ".mlp.up_proj.weight";
+      header += (m == 0 ? "{\"" : ",\"") + name + R"(":{"dtype":"BF16","shape":[)" +
+                std::to_string(kRows) + "," + std::to_string(kColumns) + R"(],"data_offsets":[)" +
+                std::to_string(static_cast<size_t>(m) * matrix.size()) + "," +
+                std::to_string(static_cast<size_t>(m + 1) * matrix.size()) + "]}";
+      map += (map.empty() ? "\"" : ",\"") + name + "\":\"" + file + "\"";
+    }
+    header += "}";
+    std::ofstream out(folder / file, std::ios::binary);
+    out << test::LengthPrefix(header.size()) << header;
+    for (int m = 0; m < kMatrices; ++m) out << matrix;
+  }
+  test::WriteBytes(folder / "model.safetensors.index.json", "{\"weight_map\":{" + map + "}}");
+}
+
+uint64_t OwnMemory() {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.starts_with("RssAnon:")) return std::stoull(line.substr(8)) * 1024;
+  }
+  return 0;
+}
+
+// Largest own memory while it lives.
+class MemoryWatch {
+ public:
+  MemoryWatch()
+      : thread_([this] {
+          while (!stop_) {
+            peak_ = std::max<uint64_t>(peak_, OwnMemory());
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          }
+        }) {}
+  ~MemoryWatch() { Stop(); }
+  uint64_t Stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    return peak_;
+  }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::atomic<uint64_t> peak_ = 0;
+  std::thread thread_;
+};
+
+void Quantize(const fs::path& from, const fs::path& to, std::atomic<int>* encoded) {
+  const auto checkpoint = Checkpoint::Open(from);
+  const NumberFormat& format = BuiltinFormats().Get("hif8");
+  const Calibrator& rule = BuiltinCalibrators().Get("max");
+  CheckpointPlan plan;
+  for (size_t i = 0; i < checkpoint->layers().size(); ++i) {
+    plan.layers[static_cast<int>(i)].weight_format = "hif8";
+  }
+  const auto encode = [&](int index) {
+    const Weight& weight = checkpoint->weights()[static_cast<size_t>(index)];
+    const Tensor tensor = checkpoint->ReadWeight(index);
+    ScaleParams params;
+    params.target = 16;
+    WeightScales scales =
+        SolveWeight(weight.name, tensor.view, weight.channels, rule, format, params);
+    ++*encoded;
+    return EncodeWeight(tensor.view, weight.channels, std::move(scales.scales), format);
+  };
+  WriteCheckpoint(*checkpoint, plan, BuiltinFormats(), encode, to, NullLog());
+}
+
+TEST(LargeCheckpointTest, WeightOnlyIn1GiBAndResumedAfterAKill) {
+  const test::TemporaryFolder from;
+  const test::TemporaryFolder to;
+  constexpr uint64_t kBytes = uint64_t{2} * kRows * kColumns * kMatrices * kShards;
+  if (fs::space(from.path()).available < 2 * kBytes) {
+    GTEST_SKIP() << "SKIPPED: less than " << 2 * kBytes << " bytes free on the disk";
+  }
+  MakeCheckpoint(from.path());
+  const auto shard = [&](int s) {
+    return to.path() / ("model-" + std::to_string(s) + ".safetensors");
+  };
+  std::atomic<int> encoded = 0;
+
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Quantize(from.path(), to.path(), &encoded);
+    ::_exit(0);
+  }
+  while (!fs::exists(shard(1)) && ::waitpid(child, nullptr, WNOHANG) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "the first run was done before it was killed";
+  ASSERT_TRUE(fs::exists(shard(0)));
+  ASSERT_FALSE(fs::exists(shard(kShards - 1)));
+  const auto first = fs::last_write_time(shard(0));
+
+  MemoryWatch memory;
+  const auto start = std::chrono::steady_clock::now();
+  Quantize(from.path(), to.path(), &encoded);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const uint64_t peak = memory.Stop();
+  EXPECT_EQ(fs::last_write_time(shard(0)), first);
+  EXPECT_LE(encoded, (kShards - 1) * kMatrices);
+  EXPECT_GE(encoded, kMatrices);
+  EXPECT_TRUE(fs::exists(shard(kShards - 1)));
+  EXPECT_LT(peak, uint64_t{1} << 30);
+  std::printf("%d of %d weights after the kill, %.1f s, %.2f GB/s of input, own memory %.0f MiB\n",
+              encoded.load(), kShards * kMatrices, seconds.count(),
+              static_cast<double>(encoded) / (kShards * kMatrices) * static_cast<double>(kBytes) /
+                  seconds.count() / 1e9,
+              static_cast<double>(peak) / (1 << 20));
+}
+
+}  // namespace
+}  // namespace hif8
