@@ -14,4 +14,11 @@ namespace hif8 {
 // data can be given to.
 RunnableGraph BuildObservedGraph(const OnnxModel& model, std::span<const int> activations);
 
+// The original network and the written one, with taps that tell how far they are apart. In the
+// original every quantized layer is computed once more from the written file's codes, scales and
+// rounding of its input, on the original network's data. The graphs refer to large tensors in the
+// files of both, which must stay. Throws kModel when the written model cannot be read.
+EvaluationGraphs BuildEvaluationGraphs(const OnnxModel& original,
+                                       const std::filesystem::path& written);
+
 }  // namespace hif8

@@ -61,6 +61,19 @@ fs::path GatherExternalFiles(const DataFiles& files, onnx::ModelProto* model) {
   return folder;
 }
 
+// As inputs they would not be constant, and the engine would fold and pack nothing.
+void DropInitializersFromInputs(onnx::ModelProto* model) {
+  if (model->ir_version() < 4) return;
+  onnx::GraphProto* graph = model->mutable_graph();
+  std::set<std::string> initializers;
+  for (const onnx::TensorProto& tensor : graph->initializer()) initializers.insert(tensor.name());
+  google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> inputs;
+  for (onnx::ValueInfoProto& input : *graph->mutable_input()) {
+    if (!initializers.contains(input.name())) *inputs.Add() = std::move(input);
+  }
+  graph->mutable_input()->Swap(&inputs);
+}
+
 }  // namespace
 
 void MakeReferenceAbsolute(const DataFiles& files, onnx::TensorProto* tensor) {
@@ -87,6 +100,7 @@ RunnableGraph MakeRunnable(const OnnxModel::Impl& original, onnx::ModelProto mod
       if (value.dtype == DType::kBF16) value.dtype = DType::kF32;
     }
   }
+  DropInitializersFromInputs(&model);
   SetOpset(&model, std::string(kTapDomain), 1);
   if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int>::max())) {
     throw ModelError("the graph without its large tensors is larger than 2 GB", {}, where);

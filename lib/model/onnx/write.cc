@@ -36,6 +36,12 @@ std::vector<float> Decode(const EncodedWeight& encoded, const NumberFormat& form
   return values;
 }
 
+bool HasFunction(const onnx::ModelProto& model, std::string_view domain, std::string_view name) {
+  return std::any_of(model.functions().begin(), model.functions().end(), [&](const auto& function) {
+    return function.domain() == domain && function.name() == name;
+  });
+}
+
 uint64_t ConstantBytes(const OnnxModel::Impl& model) {
   uint64_t bytes = 0;
   for (int i = 0; i < static_cast<int>(model.scopes->size()); ++i) {
@@ -289,12 +295,9 @@ class Writer {
                        model_.path.string());
     }
     for (const auto& [format, name] : functions_) {
-      SetOpset(model, FunctionDomain(format), kFunctionVersion);
-      const bool present = std::any_of(
-          model->functions().begin(), model->functions().end(), [&](const auto& function) {
-            return function.domain() == FunctionDomain(format) && function.name() == name;
-          });
-      if (present) continue;
+      const std::string domain = FunctionDomain(format);
+      SetOpset(model, domain, kFunctionVersion);
+      if (HasFunction(*model, domain, name)) continue;  // of an earlier quantization
       const NumberFormat& number_format = formats_.Get(format);
       *model->add_functions() = name == kDequantizeFunction
                                     ? MakeDequantizeFunction(number_format, opset)
