@@ -4,10 +4,11 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
+#include <functional>
 
 #include "formats/builtin.h"
 #include "lib/core/error.h"
+#include "lib/model/onnx/functions.h"
 #include "lib/runtime/ort_api.h"
 #include "lib/runtime/session.h"
 #include "tests/runtime/quantize_model.h"
@@ -117,16 +118,68 @@ TEST(QuantizeOp, TheInputSurvivesWhenOthersReadIt) {
               ElementsAre(-1.05f + 1, 0.0f, -3.1f - ExpectedHif8(-3.1f, 1)));
 }
 
-TEST(Plugin, ServesAnySession) {
+constexpr const char* kLibrary = HIF8_LIB_DIR "/libhif8_onnxruntime.so";
+
+// The values of a session that nobody but its user prepared.
+std::vector<float> RunByHand(const std::string& model, const Ort::SessionOptions& options,
+                             std::vector<float> x, float scale) {
+  static Ort::Env env(ORT_LOGGING_LEVEL_ERROR, "test");
+  Ort::Session session(env, model.data(), model.size(), options);
+  const auto memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
+  const auto n = static_cast<int64_t>(x.size());
+  Ort::Value inputs[] = {Ort::Value::CreateTensor<float>(memory, x.data(), x.size(), &n, 1),
+                         Ort::Value::CreateTensor<float>(memory, &scale, 1, nullptr, 0)};
+  const char* input_names[] = {"x", "scale"};
+  const char* output_names[] = {"y"};
+  const auto y = session.Run(Ort::RunOptions(), input_names, inputs, 2, output_names, 1);
+  const float* values = y[0].GetTensorData<float>();
+  return {values, values + n};
+}
+
+// With the function that is written into files, for any format.
+std::string ModelWithFunction(const NumberFormat& format) {
+  TestGraph g = QuantizeModel({-1}, {});
+  *g.model().mutable_functions(0) = MakeQuantizeDequantizeFunction(format, 17);
+  const std::string domain = FunctionDomain(format.name());
+  g.model().mutable_opset_import(g.model().opset_import_size() - 1)->set_domain(domain);
+  g.graph().mutable_node(0)->set_domain(domain);
+  return g.Build().model;
+}
+
+TEST(Plugin, GivesTheBitsOfTheFunctionForEveryFormat) {
   EngineVersion();  // initialises the engine's API in this process
+  const std::vector<float> x = ManyFloats();
+  for (const std::string& name : BuiltinFormats().names()) {
+    const std::string model = ModelWithFunction(BuiltinFormats().Get(name));
+    for (const float scale : {1.0f, 0.0371f}) {
+      const std::vector<float> function = RunByHand(model, Ort::SessionOptions(), x, scale);
+      Ort::SessionOptions prepared;
+      prepared.RegisterCustomOpsLibrary(kLibrary);
+      const std::vector<float> native = RunByHand(model, prepared, x, scale);
+      size_t different = 0;
+      for (size_t i = 0; i < x.size(); ++i) {
+        const bool same = std::isnan(function[i]) ? std::isnan(native[i])
+                                                  : std::bit_cast<uint32_t>(function[i]) ==
+                                                        std::bit_cast<uint32_t>(native[i]);
+        if (!same && ++different <= 3) {
+          ADD_FAILURE() << name << ": x = " << x[i] << ", scale = " << scale << ": function "
+                        << function[i] << ", native " << native[i];
+        }
+      }
+      EXPECT_EQ(different, 0u) << name;
+    }
+  }
+}
+
+TEST(Plugin, ServesAnySession) {
+  EngineVersion();
   Ort::Env env(ORT_LOGGING_LEVEL_ERROR, "test");
   Ort::SessionOptions options;
-  const std::string library = std::string(HIF8_LIB_DIR) + "/libhif8_onnxruntime.so";
-  options.RegisterCustomOpsLibrary(library.c_str());
+  options.RegisterCustomOpsLibrary(kLibrary);
   const RunnableGraph graph = QuantizeModel({-1}, {}).Build();
   Ort::Session first(env, graph.model.data(), graph.model.size(), options);
   Ort::SessionOptions again;
-  again.RegisterCustomOpsLibrary(library.c_str());
+  again.RegisterCustomOpsLibrary(kLibrary);
   Ort::Session second(env, graph.model.data(), graph.model.size(), again);
   std::vector<float> x = ManyFloats();
   float scale = 0.37f;

@@ -1,5 +1,5 @@
-// libhif8_onnxruntime.so: the native QuantizeDequantizeLinear of domain ai.hif8 for a user's own
-// ONNX Runtime session.
+// libhif8_onnxruntime.so: the native QuantizeDequantizeLinear of domain ai.hif8 (and of every other
+// format's domain) for a user's own ONNX Runtime session.
 //
 //   C:       api->RegisterCustomOpsLibrary_V2(session_options, "libhif8_onnxruntime.so")
 //   Python:  session_options.register_custom_ops_library("libhif8_onnxruntime.so")
@@ -7,6 +7,7 @@
 // A session so prepared computes with it what it would otherwise compute with the function in the
 // model file, bit for bit the same. Needs ONNX Runtime 1.19 or later.
 #include <memory>
+#include <string>
 
 #include "formats/builtin.h"
 #include "lib/runtime/custom_ops.h"
@@ -41,8 +42,10 @@ RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
     // Sessions refer to the operators as long as they live: they are never destroyed.
     static const hif8::CustomOps& operators = *[&] {
       auto made = std::make_unique<hif8::CustomOps>(version);
-      made->AddQuantizeDequantize("ai.hif8", "QuantizeDequantizeLinear",
-                                  hif8::BuiltinFormats().Get("hif8"));
+      const hif8::FormatRegistry& formats = hif8::BuiltinFormats();
+      for (const std::string& name : formats.names()) {
+        made->AddQuantizeDequantize("ai." + name, "QuantizeDequantizeLinear", formats.Get(name));
+      }
       return made.release();
     }();
     operators.Register(options);
