@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "formats/code_lines.h"
+#include "formats/code_ramps.h"
 #include "formats/vector_codec.h"
 #include "lib/numeric/number_format.h"
 
@@ -20,17 +20,17 @@ class TableFormat : public NumberFormat {
                           std::span<float> y) const override;
 
  protected:
-  // A format whose codes are lines (see code_lines.h).
+  // A format whose codes are ramps (see code_ramps.h).
   TableFormat(std::vector<float> table, Ties ties)
-      : table_(std::move(table)), lines_(MakeCodeLines(table_, ties)) {}
+      : table_(std::move(table)), ramps_(MakeCodeRamps(table_, ties)) {}
   // A format that overrides EncodeRun.
   explicit TableFormat(std::vector<float> table) : table_(std::move(table)) {}
 
-  virtual void EncodeRun(const EncodeJob& job) const { EncodeByLines(job, lines_); }
+  virtual void EncodeRun(const EncodeJob& job) const { EncodeByRamps(job, ramps_); }
 
  private:
   std::vector<float> table_;
-  CodeLines lines_;
+  CodeRamps ramps_;
 };
 
 }  // namespace hif8

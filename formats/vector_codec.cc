@@ -15,7 +15,7 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
 
-void EncodeLines(const EncodeJob& job, const CodeLines&) { EncodeReference(job, 0, job.count); }
+void EncodeRamps(const EncodeJob& job, const CodeRamps&) { EncodeReference(job, 0, job.count); }
 void EncodeInt8(const EncodeJob& job) { EncodeReference(job, 0, job.count); }
 
 #else
@@ -91,49 +91,71 @@ HWY_INLINE hn::Vec<DHalf> LoadHalves(const FromBF16& source, Unscaled, size_t i)
   return hn::LoadU(d, reinterpret_cast<const uint16_t*>(source.x) + i);
 }
 
-// Sign and rank of finite numbers, as the lines say.
-template <Ties kTies>
-HWY_INLINE hn::Vec<DHalf> Ranks(const CodeLines& lines, uint16_t largest, hn::Vec<DHalf> number,
-                                hn::Vec<DHalf> magnitude) {
+// Sign and rank - 1 of finite numbers as the codes have them; all ones below the sign for zero, so
+// that one more makes a rank of both.
+template <class Format>
+HWY_INLINE hn::Vec<DHalf> RanksBelow(const CodeRamps& ramps, uint16_t largest,
+                                     hn::Vec<DHalf> number, hn::Vec<DHalf> magnitude) {
   const DHalf d;
-  const auto x1 = hn::SaturatedSub(hn::Min(magnitude, hn::Set(d, largest)), hn::Set(d, lines.base));
-  const auto x2 = hn::Add(x1, x1);
-  const auto x4 = hn::Add(x2, x2);
-  const auto x8 = hn::Add(x4, x4);
-  const auto above =
-      hn::Min(hn::Add(x2, hn::Set(d, lines.concave[0])), hn::Add(x4, hn::Set(d, lines.concave[1])));
-  const auto middle = hn::Min(hn::SaturatedSub(x8, hn::Set(d, lines.convex[2])), above);
-  const auto below = hn::Max(hn::SaturatedSub(x2, hn::Set(d, lines.convex[0])),
-                             hn::SaturatedSub(x4, hn::Set(d, lines.convex[1])));
-  auto line = hn::Max(hn::Max(middle, below), hn::Max(x1, hn::Set(d, 128)));
-  if (kTies == Ties::kEven) {
-    const auto odd = hn::And(hn::ShiftRight<7>(line), hn::Set(d, 1));
-    line = hn::Add(line, hn::Add(odd, hn::Set(d, 63)));
+  const auto x = hn::SaturatedSub(hn::Min(magnitude, hn::Set(d, largest)), hn::Set(d, ramps.base));
+  const auto ramp0 = hn::SaturatedSub(x, hn::Set(d, ramps.start[0]));
+  const auto ramp1 =
+      hn::Min(hn::SaturatedSub(x, hn::Set(d, ramps.start[1])), hn::Set(d, ramps.length[1]));
+  const auto ramp2 =
+      hn::Min(hn::SaturatedSub(x, hn::Set(d, ramps.start[2])), hn::Set(d, ramps.length[2]));
+  const auto steep = hn::Add(ramp1, hn::Add(ramp2, ramp2));
+  auto sum = hn::Add(hn::Add(x, ramp0), hn::Add(steep, steep));
+  if (Format::kTies == Ties::kEven) {
+    // Half a rank, one less where the rank below is even.
+    const auto even = hn::And(hn::ShiftRight<7>(sum), hn::Set(d, 1));
+    sum = hn::Add(sum, hn::Sub(hn::Set(d, 64), even));
   }
+  const auto below = hn::ShiftRight<7>(sum);
+  const auto sign = hn::ShiftRight<16 - Format::kBits>(number);
+  const auto sign_bit = hn::Set(d, uint16_t{1} << (Format::kBits - 1));
   // Both are below 2^15, where a signed comparison is cheaper.
   const hn::RebindToSigned<DHalf> di;
   const auto is_zero = hn::RebindMask(
-      d, hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, static_cast<int16_t>(lines.smallest))));
-  const auto rank = hn::IfThenZeroElse(is_zero, hn::ShiftRight<7>(line));
-  const auto sign = hn::And(number, hn::Set(d, 0x8000));
-  return hn::Or(rank, hn::ShiftRightSame(sign, lines.sign_shift));
+      d, hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, static_cast<int16_t>(ramps.smallest))));
+  const auto ones = hn::Set(d, (uint16_t{1} << Format::kBits) - 1);
+  if (Format::kNegativeZero) {
+    return hn::Xor(hn::IfThenElse(is_zero, ones, below), hn::And(sign, sign_bit));
+  }
+  return hn::IfThenElse(is_zero, ones, hn::OrAnd(below, sign, sign_bit));
 }
 
-HWY_INLINE hn::Vec<DCode> CodesOfRanks(const CodeLines& lines, hn::Vec<DCode> ranks) {
+template <class Format>
+HWY_INLINE hn::Vec<DCode> CodesOfRanks(const CodeRamps& ramps, hn::Vec<DCode> below) {
   const DCode d;
   const DHalf dh;
-  const auto chunk =
+  const auto ranks = hn::Add(below, hn::Set(d, 1));
+  // With eight ranks there is nothing to flip, but a carry out of a zero's ones to drop.
+  if (Format::kBits == 4) return hn::And(ranks, hn::Set(d, 0x0F));
+  const auto octet =
       hn::And(hn::BitCast(d, hn::ShiftRight<3>(hn::BitCast(dh, ranks))), hn::Set(d, 0x0F));
-  const auto flip = hn::TableLookupBytes(hn::LoadDup128(d, lines.flip.data()), chunk);
-  const auto negative_zero = hn::Eq(ranks, hn::Set(d, lines.negative_zero));
-  return hn::IfThenZeroElse(negative_zero, hn::Xor(ranks, flip));
+  return hn::Xor(ranks, hn::TableLookupBytes(hn::LoadDup128(d, ramps.flip.data()), octet));
 }
 
-// Codes of lines. False when a NaN or an infinity is among the numbers: they are rare, and the
+// Formats as the kernel tells them apart; all else is in the ramps.
+struct Tapered {
+  static constexpr Ties kTies = Ties::kAway;
+  static constexpr bool kNegativeZero = false;
+  static constexpr int kBits = 8;
+};
+struct Byte {
+  static constexpr Ties kTies = Ties::kEven;
+  static constexpr bool kNegativeZero = true;
+  static constexpr int kBits = 8;
+};
+struct Nibble : Byte {
+  static constexpr int kBits = 4;
+};
+
+// Codes of ramps. False when a NaN or an infinity is among the numbers: they are rare, and the
 // reference knows them, also those that the division made.
-template <Ties kTies>
-struct LinesKernel {
-  CodeLines lines;
+template <class Format>
+struct RampKernel {
+  CodeRamps ramps;
   uint16_t largest;
 
   template <class Source, class Scale>
@@ -142,16 +164,16 @@ struct LinesKernel {
     const DCode d;
     const DHalf dh;
     const hn::RebindToSigned<DHalf> di;
-    const auto low = LoadHalves<kTies>(source, scale, i);
-    const auto high = LoadHalves<kTies>(source, scale, i + hn::Lanes(dh));
+    const auto low = LoadHalves<Format::kTies>(source, scale, i);
+    const auto high = LoadHalves<Format::kTies>(source, scale, i + hn::Lanes(dh));
     const auto low_magnitude = hn::And(low, hn::Set(dh, 0x7FFF));
     const auto high_magnitude = hn::And(high, hn::Set(dh, 0x7FFF));
     const auto most = hn::BitCast(di, hn::Max(low_magnitude, high_magnitude));
     if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Gt(most, hn::Set(di, 0x7F7F))))) return false;
-    const auto low_ranks = Ranks<kTies>(lines, largest, low, low_magnitude);
-    const auto high_ranks = Ranks<kTies>(lines, largest, high, high_magnitude);
-    const auto ranks = hn::ConcatEven(d, hn::BitCast(d, high_ranks), hn::BitCast(d, low_ranks));
-    hn::StoreU(CodesOfRanks(lines, ranks), d, codes);
+    const auto low_below = RanksBelow<Format>(ramps, largest, low, low_magnitude);
+    const auto high_below = RanksBelow<Format>(ramps, largest, high, high_magnitude);
+    const auto below = hn::ConcatEven(d, hn::BitCast(d, high_below), hn::BitCast(d, low_below));
+    hn::StoreU(CodesOfRanks<Format>(ramps, below), d, codes);
     return true;
   }
 };
@@ -184,19 +206,31 @@ struct IntegerKernel {
   }
 };
 
-// Encodes whole vectors from the front; returns how many elements that were.
+// Encodes whole vectors from element i on, up to one that the kernel leaves to the reference;
+// returns where that is. No call is in the loop, so that constants stay in registers.
 template <class Kernel, class Source, class Scale>
-HWY_NOINLINE size_t EncodeVectors(const EncodeJob& job, const Kernel& shared_kernel,
-                                  const Source source, const Scale scale) {
+HWY_NOINLINE size_t EncodeUntilSpecial(const EncodeJob& job, const Kernel& shared_kernel,
+                                       const Source source, const Scale scale, size_t i) {
   // Copied, so that stores to the codes cannot be taken to change it.
   const Kernel kernel = shared_kernel;
   uint8_t* const codes = job.codes;
+  const size_t count = job.count;
+  const size_t n = hn::Lanes(DCode());
+  while (i + n <= count && kernel.EncodeOneVector(source, scale, i, codes + i)) i += n;
+  return i;
+}
+
+// Encodes whole vectors from the front; returns how many elements that were.
+template <class Kernel, class Source, class Scale>
+size_t EncodeVectors(const EncodeJob& job, const Kernel& kernel, Source source, Scale scale) {
   const size_t n = hn::Lanes(DCode());
   size_t i = 0;
-  for (; i + n <= job.count; i += n) {
-    if (!kernel.EncodeOneVector(source, scale, i, codes + i)) EncodeReference(job, i, i + n);
+  while (true) {
+    i = EncodeUntilSpecial(job, kernel, source, scale, i);
+    if (i + n > job.count) return i;
+    EncodeReference(job, i, i + n);
+    i += n;
   }
-  return i;
 }
 
 template <class Kernel, class Source>
@@ -245,12 +279,14 @@ void EncodeAll(const EncodeJob& job, const Kernel& kernel) {
   std::memcpy(job.codes + done, codes, rest);
 }
 
-void EncodeLines(const EncodeJob& job, const CodeLines& lines) {
-  const uint16_t largest = lines.Largest(job.overflow);
-  if (lines.ties == Ties::kAway) {
-    EncodeAll(job, LinesKernel<Ties::kAway>{lines, largest});
+void EncodeRamps(const EncodeJob& job, const CodeRamps& ramps) {
+  const uint16_t largest = ramps.Largest(job.overflow);
+  if (ramps.ties == Ties::kAway) {
+    EncodeAll(job, RampKernel<Tapered>{ramps, largest});
+  } else if (ramps.bits == 8) {
+    EncodeAll(job, RampKernel<Byte>{ramps, largest});
   } else {
-    EncodeAll(job, LinesKernel<Ties::kEven>{lines, largest});
+    EncodeAll(job, RampKernel<Nibble>{ramps, largest});
   }
 }
 
@@ -265,11 +301,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hif8 {
 
-HWY_EXPORT(EncodeLines);
+HWY_EXPORT(EncodeRamps);
 HWY_EXPORT(EncodeInt8);
 
-void EncodeByLines(const EncodeJob& job, const CodeLines& lines) {
-  HWY_DYNAMIC_DISPATCH(EncodeLines)(job, lines);
+void EncodeByRamps(const EncodeJob& job, const CodeRamps& ramps) {
+  HWY_DYNAMIC_DISPATCH(EncodeRamps)(job, ramps);
 }
 
 void EncodeIntegers(const EncodeJob& job) { HWY_DYNAMIC_DISPATCH(EncodeInt8)(job); }

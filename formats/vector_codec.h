@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "formats/code_lines.h"
+#include "formats/code_ramps.h"
 #include "lib/numeric/number_format.h"
 
 namespace hif8 {
@@ -24,8 +24,8 @@ struct EncodeJob {
 // Elements [begin, end) one by one: what every other path must equal.
 void EncodeReference(const EncodeJob& job, size_t begin, size_t end);
 
-// The same by the lines of the format, 16 to 64 elements at a time.
-void EncodeByLines(const EncodeJob& job, const CodeLines& lines);
+// The same by the ramps of the format, 16 to 64 elements at a time.
+void EncodeByRamps(const EncodeJob& job, const CodeRamps& ramps);
 // The same for symmetric 8-bit integers.
 void EncodeIntegers(const EncodeJob& job);
 

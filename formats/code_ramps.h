@@ -1,0 +1,48 @@
+// What the vector path knows of a format: its codes as a sum of ramps over the bits of a number.
+//
+// Number the non-negative finite codes by magnitude: rank 0 is zero, rank 1 the smallest positive
+// value, and so on. In a binade with m mantissa bits the rank grows by one every 2^(7 - m) steps of
+// the number's bits when cut to bf16, so that 128 * rank is a line of slope 2^m over these bits.
+// Slopes rise with the exponent (denormals) and may fall again (the upper half of a tapered
+// format): where they are at least 2, 4, 8 is one stretch each, within one another. So with
+//   x = saturating(bits - base),  ramp(k) = min(saturating(x - start[k]), length[k])
+// the sum x + ramp(0) + 2 ramp(1) + 4 ramp(2) is 128 * (rank - 1), not yet rounded: a handful of
+// saturating 16-bit operations, no table, no branch. Rounding to the even rank needs to know
+// whether anything was cut off; the lowest bit is made 1 then ("sticky").
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "lib/numeric/number_format.h"
+
+namespace hif8 {
+
+enum class Ties { kAway, kEven };
+
+// Every 16-bit number is the upper half of an fp32 magnitude, sticky where ties are even.
+struct CodeRamps {
+  // Where ties go away, half a rank is added by moving base and starts.
+  uint16_t base = 0;
+  std::array<uint16_t, 3> start{0xFFFF, 0xFFFF, 0xFFFF};
+  std::array<uint16_t, 3> length{0xFFFF, 0xFFFF, 0xFFFF};  // length[0] always reaches the end
+  // Magnitudes below this are zero; all others are at least rank 1.
+  uint16_t smallest = 0;
+  // Magnitudes above are taken as this, by overflow mode.
+  std::array<uint16_t, 2> largest{};
+  // code = rank ^ flip[rank / 8], the sign bit aside.
+  std::array<uint8_t, 16> flip{};
+  int bits = 8;                // of a code; the sign is the topmost
+  bool negative_zero = false;  // whether the sign of a zero is kept
+  Ties ties = Ties::kEven;
+
+  uint16_t Largest(Overflow overflow) const { return largest[static_cast<size_t>(overflow)]; }
+};
+
+// The ramps of a sign-magnitude format from the values of its codes. The format must have binades
+// with 2^m values each, m from 0 to 3 rising by one and then perhaps falling to 1, from the
+// smallest positive value on.
+CodeRamps MakeCodeRamps(std::span<const float> table, Ties ties);
+
+}  // namespace hif8
