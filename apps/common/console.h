@@ -27,7 +27,7 @@ class ConsoleLog : public LogSink {
     bool verbose = false;
     bool terminal = false;  // of stderr
     bool color = false;
-    std::string log_file;
+    std::string log_file = {};
   };
   // Throws kEnvironment when the log file cannot be written.
   explicit ConsoleLog(const Settings& settings);

@@ -1,9 +1,11 @@
 #include "apps/common/parse.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 
 #include "lib/core/error.h"
 #include "lib/core/suggest.h"
@@ -58,6 +60,21 @@ std::string CliNames(const OptionSpec& spec) {
   return (spec.letter != 0 ? std::string("-") + spec.letter + "," : "") + spec.Flag();
 }
 
+[[noreturn]] void RejectArgument(const ProgramSpec& spec, const std::string& text) {
+  throw UsageError("unexpected argument '" + text + "'", "usage: " + spec.name + " " + spec.usage);
+}
+
+void AddPositional(const ProgramSpec& spec, const std::string& text, ParsedOptions& options) {
+  for (const OptionSpec& option : spec.options) {
+    if (option.kind != OptionKind::kPositional) continue;
+    if (options.Has(option.name) && !option.repeatable) continue;
+    const GivenValue value{text, option.name, false};
+    CheckValue(option, value);
+    return options.Add(option.name, value);
+  }
+  RejectArgument(spec, text);
+}
+
 // What CLI11 could not place: the first option among it, or else an argument too many.
 void RejectExtras(const ProgramSpec& spec, const std::vector<std::string>& extras) {
   for (const std::string& extra : extras) {
@@ -71,10 +88,7 @@ void RejectExtras(const ProgramSpec& spec, const std::vector<std::string>& extra
     throw UsageError("unknown option '" + option + "'",
                      near.empty() ? "" : "did you mean '" + near[0] + "'?");
   }
-  if (!extras.empty()) {
-    throw UsageError("unexpected argument '" + extras[0] + "'",
-                     "usage: " + spec.name + " " + spec.usage);
-  }
+  if (!extras.empty()) RejectArgument(spec, extras[0]);
 }
 
 void ReadEnvironment(const ProgramSpec& spec, ParsedOptions& options) {
@@ -142,8 +156,12 @@ ParsedOptions ParseCommandLine(const ProgramSpec& spec, int argc, const char* co
                                                : CLI::MultiOptionPolicy::TakeLast);
     added.emplace_back(&option, cli);
   }
+  // What follows -- are positionals, whatever they look like.
+  const char* const* const end = argv + argc;
+  const char* const* const dashes =
+      std::find_if(argv, end, [](const char* text) { return std::string_view(text) == "--"; });
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(dashes - argv), argv);
   } catch (const CLI::ArgumentMismatch& error) {  // "--output: 1 required FILE missing"
     const std::string text = error.what();
     const std::string flag = text.substr(0, text.find(':'));
@@ -164,6 +182,9 @@ ParsedOptions ParseCommandLine(const ProgramSpec& spec, int argc, const char* co
       CheckValue(*option, value);
       options.Add(option->name, value);
     }
+  }
+  for (const char* const* rest = dashes; rest < end; ++rest) {
+    if (rest != dashes) AddPositional(spec, *rest, options);
   }
   ReadEnvironment(spec, options);
   return options;

@@ -115,16 +115,26 @@ void OutputDir::Commit() {
 }
 
 void WriteFileAtomically(const fs::path& path, std::string_view text) {
-  const fs::path temporary = Sibling(fs::absolute(path), ".tmp-");
+  std::error_code ignored;
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+    // A device, a pipe or a folder cannot be replaced.
+    std::ofstream out(path, std::ios::binary);
+    if (out) out << text << std::flush;
+    if (!out) throw WriteError(path, errno);
+    return;
+  }
+  // A symbolic link stays one: what it points to is replaced.
+  const fs::path target = fs::weakly_canonical(fs::absolute(path), ignored);
+  const fs::path temporary = Sibling(target, ".tmp-");
   try {
     OutputFile file(temporary);
     file.Write(text);
     file.Close();
-  } catch (...) {
+  } catch (const Error& error) {
     ::unlink(temporary.c_str());
-    throw;
+    throw Error(error.code(), error.message(), error.hint(), path.string());
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (::rename(temporary.c_str(), target.c_str()) != 0) {
     const int error = errno;
     ::unlink(temporary.c_str());
     throw WriteError(path, error);

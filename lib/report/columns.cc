@@ -15,14 +15,16 @@ using OperandMember = std::optional<OperandReport> LayerReport::*;
 
 struct OperandKind {
   const char* name;
+  const char* title;
   OperandMember member;
   bool has_scale;  // an operand that is quantized; the others are only measured
 };
-constexpr std::array<OperandKind, 4> kOperands = {
-    {{"weight", &LayerReport::weight, true},
-     {"activation", &LayerReport::activation, true},
-     {"output", &LayerReport::output, false},
-     {"accumulated", &LayerReport::accumulated, false}}};
+constexpr std::array<OperandKind, 4> kOperands = {{
+    {"weight", "weight", &LayerReport::weight, true},
+    {"activation", "input", &LayerReport::activation, true},
+    {"output", "output", &LayerReport::output, false},
+    {"accumulated", "output with the errors of earlier layers", &LayerReport::accumulated, false},
+}};
 
 template <typename T>
 struct OperandField {
@@ -80,8 +82,7 @@ void AddFields(const OperandKind& operand, const std::array<OperandField<T>, N>&
     if (field.of_scale && !operand.has_scale) continue;
     const std::string name = operand.name;
     columns.push_back({name + "_" + field.name, name + " " + field.title, field.kind,
-                       std::string(field.help) + " of the " +
-                           (name == "accumulated" ? "output with accumulated errors" : name),
+                       std::string(operand.title) + ": " + field.help,
                        [member = operand.member, value = field.member](const LayerReport& layer) {
                          const auto& found = layer.*member;
                          return found ? ToCell((*found).*value) : Cell();

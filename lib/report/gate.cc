@@ -136,13 +136,17 @@ Gate ParseGate(const std::string& text) {
   return gate;
 }
 
+std::string GateResult::Summary() const {
+  const std::string all = std::to_string(items.size());
+  if (!error.empty()) return "gate " + gate.text + " cannot be decided";
+  if (failures == 0) return "gate " + gate.text + " passed for " + all;
+  return "gate " + gate.text + " failed for " + std::to_string(failures) + " of " + all;
+}
+
 std::string GateResult::Message() const {
-  if (!error.empty()) return "gate " + gate.text + " cannot be decided: " + error;
-  if (failures == 0) {
-    return "gate " + gate.text + " passed for " + std::to_string(items.size());
-  }
-  std::string message = "gate " + gate.text + " failed for " + std::to_string(failures) + " of " +
-                        std::to_string(items.size()) + ": ";
+  if (Passed()) return Summary();
+  std::string message = Summary() + ": ";
+  if (!error.empty()) return message + error;
   size_t shown = 0;
   for (const GateItem& item : items) {
     if (!item.failed) continue;

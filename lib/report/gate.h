@@ -45,6 +45,8 @@ struct GateResult {
   bool Passed() const { return failures == 0 && error.empty(); }
   // "gate output_sqnr<20 failed for 2 of 14: conv1 (12.34), conv2 (17.5)": the first ten.
   std::string Message() const;
+  // The same without names: "gate output_sqnr<20 failed for 2 of 14".
+  std::string Summary() const;
 };
 
 GateResult EvaluateGate(const Gate& gate, const Report& report);

@@ -22,8 +22,8 @@ class MarkdownWriter : public ReportWriter {
     return "a table for issues, pull requests and job summaries";
   }
   std::string Write(const Report& report, const WriteOptions& options) const override {
-    const std::vector<const Column*> columns =
-        options.columns.empty() ? UsualColumns(report) : options.columns;
+    const std::vector<const LayerReport*> layers = UsualLayers(report, options);
+    const std::vector<const Column*> columns = UsualColumns(layers, options);
     std::string text = "## Quantization report\n\n";
     for (const std::string& line : SummaryLines(report)) text += "* " + Escaped(line) + "\n";
     for (const GateResult& gate : options.gates) {
@@ -37,7 +37,7 @@ class MarkdownWriter : public ReportWriter {
       text += column->kind == ColumnKind::kText ? " --- |" : " ---: |";
     }
     text += "\n";
-    for (const LayerReport* layer : UsualLayers(report, options)) {
+    for (const LayerReport* layer : layers) {
       text += "|";
       for (const Column* column : columns) {
         text += " " + Escaped(CellText(*column, column->get(*layer))) + " |";

@@ -24,9 +24,9 @@ std::string DataLine(const RunReport& run) {
   return line;
 }
 
-bool Filled(const Column& column, const Report& report) {
-  return std::any_of(report.layers.begin(), report.layers.end(), [&](const LayerReport& layer) {
-    return CellText(column, column.get(layer)) != "-";
+bool Filled(const Column& column, const std::vector<const LayerReport*>& layers) {
+  return std::any_of(layers.begin(), layers.end(), [&](const LayerReport* layer) {
+    return CellText(column, column.get(*layer)) != "-";
   });
 }
 
@@ -71,13 +71,15 @@ std::vector<std::string> SummaryLines(const Report& report) {
   return lines;
 }
 
-std::vector<const Column*> UsualColumns(const Report& report) {
+std::vector<const Column*> UsualColumns(const std::vector<const LayerReport*>& layers,
+                                        const WriteOptions& options) {
+  if (!options.columns.empty()) return options.columns;
   std::vector<const Column*> columns;
   for (const char* name :
        {"layer", "op", "output_sqnr", "accumulated_sqnr", "weight_sqnr", "activation_sqnr",
         "activation_zero_rate", "activation_exceeded_rate", "reason"}) {
     const Column& column = GetColumn(name);
-    if (column.name == "layer" || Filled(column, report)) columns.push_back(&column);
+    if (column.name == "layer" || Filled(column, layers)) columns.push_back(&column);
   }
   return columns;
 }

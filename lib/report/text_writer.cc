@@ -31,7 +31,6 @@ std::string Bar(const Measured& decibel, bool unicode) {
 
 // Colour repeats what the number says.
 const char* ColorOf(const Measured& decibel) {
-  if (!decibel) return "\033[2m";
   if (*decibel < 15) return "\033[31m";
   return *decibel < 25 ? "\033[33m" : "\033[32m";
 }
@@ -45,10 +44,11 @@ struct Table {
 
 Table Build(const Report& report, const WriteOptions& options) {
   Table table;
-  table.columns = options.columns.empty() ? UsualColumns(report) : options.columns;
+  const std::vector<const LayerReport*> layers = UsualLayers(report, options);
+  table.columns = UsualColumns(layers, options);
   table.rows.emplace_back();
   for (const Column* column : table.columns) table.rows[0].push_back(column->title);
-  for (const LayerReport* layer : UsualLayers(report, options)) {
+  for (const LayerReport* layer : layers) {
     std::vector<std::string> row;
     for (const Column* column : table.columns) {
       row.push_back(CellText(*column, column->get(*layer)));
@@ -102,18 +102,30 @@ void Fit(Table& table, size_t width, bool* bars) {
   *bars = *bars && TotalWidth(table, true) <= width;
 }
 
+std::string CellInColumn(const Table& table, size_t r, size_t c, bool unicode) {
+  const std::string cell = ShortenMiddle(table.rows[r][c], table.widths[c], unicode);
+  const std::string padding = Spaces(table.widths[c] - DisplayWidth(cell));
+  return table.columns[c]->kind == ColumnKind::kText ? cell + padding : padding + cell;
+}
+
+std::string BarInColumn(const Measured& value, const WriteOptions& options) {
+  const std::string bar = Bar(value, options.unicode);
+  const std::string padding = Spaces(kBarCells - DisplayWidth(bar));
+  return (options.color && !bar.empty() ? ColorOf(value) + bar + "\033[0m" : bar) + padding;
+}
+
 std::string RowText(const Table& table, size_t r, const WriteOptions& options, bool bars) {
+  // Bars stand behind the numbers: before the reason, which closes the line.
+  const size_t numbers = table.columns.size() - (table.columns.back()->name == "reason" ? 1 : 0);
   std::string line;
   for (size_t c = 0; c < table.columns.size(); ++c) {
-    const std::string cell = ShortenMiddle(table.rows[r][c], table.widths[c], options.unicode);
-    const std::string padding = Spaces(table.widths[c] - DisplayWidth(cell));
-    const bool left = table.columns[c]->kind == ColumnKind::kText;
-    line += (c > 0 ? Spaces(kGap) : "") + (left ? cell + padding : padding + cell);
+    if (bars && c == numbers) {
+      line += (r > 0 ? BarInColumn(table.main[r - 1], options) : Spaces(kBarCells)) + Spaces(kGap);
+    }
+    line += CellInColumn(table, r, c, options.unicode) + Spaces(kGap);
   }
-  if (bars && r > 0) {
-    const Measured& main = table.main[r - 1];
-    const std::string bar = Bar(main, options.unicode);
-    line += Spaces(kGap) + (options.color && !bar.empty() ? ColorOf(main) + bar + "\033[0m" : bar);
+  if (bars && r > 0 && numbers == table.columns.size()) {
+    line += BarInColumn(table.main[r - 1], options);
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
@@ -137,7 +149,7 @@ class TextWriter : public ReportWriter {
     if (table.rows.size() == 1) text += "(no layer)\n";
     text += "\n";
     for (const std::string& line : SummaryLines(report)) text += line + "\n";
-    for (const GateResult& gate : options.gates) text += gate.Message() + "\n";
+    for (const GateResult& gate : options.gates) text += gate.Summary() + "\n";
     return text;
   }
 };
