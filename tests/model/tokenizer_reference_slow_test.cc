@@ -194,6 +194,10 @@ std::vector<std::string> Documents(const std::vector<std::string>& special) {
     }
     documents.push_back(document);
   }
+  for (int i = 0; i < 8; ++i) {  // long ones
+    documents.push_back(documents[below(documents.size())]);
+    for (int k = 0; k < 20; ++k) documents.back() += documents[below(documents.size() - 1)];
+  }
   return documents;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <random>
 
 #include "lib/core/error.h"
 #include "lib/core/npy.h"
@@ -211,6 +212,23 @@ TEST_F(TokenizerJson, LongWordsTakeNoQuadraticTime) {
   EXPECT_EQ(ids, Ids(1 << 19, 9));
 }
 
+// Long words are encoded in parts; that must not show.
+TEST_F(TokenizerJson, LongWordsGiveTheIdsOfShortOnes) {
+  Json document = Document();
+  document["model"]["unk_token"] = "<unk>";
+  document["model"]["fuse_unk"] = true;
+  // Alone: "bc" is 4, "12" 12, two unknown characters one 8, "ab" 3.
+  const auto tokenizer = Load(document);
+  std::string text;
+  Ids expected;
+  for (int i = 0; i < 1000; ++i) {
+    text += "abc12xyab";
+    expected.insert(expected.end(), {0, 4, 12, 8, 3});
+  }
+  // Across the seams "ab" + "a" joins nothing.
+  EXPECT_EQ(tokenizer->Encode(text), expected);
+}
+
 TEST_F(TokenizerJson, InvalidUtf8NamesTheOffset) {
   const auto tokenizer = Load(Document());
   const std::pair<std::string, int> cases[] = {{"ab\xff", 2},       {"a\xc3", 1},
@@ -277,6 +295,37 @@ TEST_F(TokenizerJson, RefusesDamage) {
   refused("/pre_tokenizer", {{"type", "Split"}}, "pre_tokenizer: expected the key 'pattern'");
   refused("/post_processor", {{"type", "TemplateProcessing"}, {"single", Json::array()}},
           "sequence A");
+}
+
+TEST_F(TokenizerJson, AnyDamageGivesAnErrorOfOurs) {
+  Json document = Document();
+  document["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers", Json::array({Split("\\s+|[^\\s]\\p{L}*", "Isolated"),
+                                     Json{{"type", "ByteLevel"}, {"use_regex", false}}})}};
+  document["normalizer"] = {{"type", "NFC"}};
+  document["added_tokens"] = Json::array({Added(20, "<s>", {{"lstrip", true}})});
+  const std::string good = document.dump();
+  std::mt19937 random(3);
+  int loaded = 0;
+  for (int i = 0; i < 600; ++i) {
+    std::string text = good;
+    for (int k = 1 + static_cast<int>(random() % 3); k > 0; --k) {
+      static constexpr std::string_view kBytes = "{}[]\",:\\0129.-x(?*+^\xff\xc3";
+      text[random() % text.size()] = kBytes[random() % kBytes.size()];
+    }
+    const std::string path = Write("tokenizer.json", text).string();
+    try {
+      const auto tokenizer = Tokenizer::Load(dir_);
+      ++loaded;
+      tokenizer->Encode("a <s>b12\u00e9 \u4f60abc");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kModel) << text;
+      EXPECT_EQ(error.where(), path) << text;
+    }
+  }
+  EXPECT_GT(loaded, 20);  // some damage is harmless
+  EXPECT_LT(loaded, 580);
 }
 
 TEST_F(TokenizerJson, ARealVocabularyGivesTheRecordedIds) {

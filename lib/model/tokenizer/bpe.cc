@@ -40,6 +40,11 @@ std::pair<std::string_view, std::string_view> MergeParts(const nlohmann::json& i
   throw merges.Fail("expected two tokens as merge " + std::to_string(index));
 }
 
+uint64_t CharacterPair(std::string_view text, size_t left, size_t right) {
+  return PairKey(static_cast<int32_t>(Utf8Decode(text, left)),
+                 static_cast<int32_t>(Utf8Decode(text, right)));
+}
+
 struct Candidate {
   uint32_t rank;
   size_t pos;
@@ -130,6 +135,43 @@ void Bpe::Encode(std::string_view word, std::vector<int32_t>* ids) const {
   if (ignore_merges_) {
     if (const std::optional<int32_t> id = Find(word)) return ids->push_back(*id);
   }
+  if (word.size() <= kMaxCachedWord) return EncodeSegment(word, ids);
+  for (size_t begin = 0; begin < word.size();) {
+    const size_t end = SegmentEnd(word, begin);
+    EncodeSegment(word.substr(begin, end - begin), ids);
+    begin = end;
+  }
+}
+
+// Without a pre-tokenizer a whole document is one word. No token has a letter followed by a space,
+// say; then no merge joins the two, and what is on either side can be encoded alone. Unknown
+// characters stay with their neighbours, since several may become one token.
+size_t Bpe::SegmentEnd(std::string_view word, size_t begin) const {
+  std::call_once(inner_pairs_made_, [this] { CollectInnerPairs(); });
+  const auto known = [&](size_t at) {
+    return vocabulary_.contains(word.substr(at, Utf8Length(word[at])));
+  };
+  for (size_t left = begin;;) {
+    const size_t right = left + Utf8Length(word[left]);
+    if (right >= word.size()) return word.size();
+    if (!inner_pairs_.contains(CharacterPair(word, left, right)) && known(left) && known(right)) {
+      return right;
+    }
+    left = right;
+  }
+}
+
+void Bpe::CollectInnerPairs() const {
+  for (const auto& [token, id] : vocabulary_) {
+    for (size_t left = 0; left < token.size();) {
+      const size_t right = left + Utf8Length(token[left]);
+      if (right < token.size()) inner_pairs_.insert(CharacterPair(token, left, right));
+      left = right;
+    }
+  }
+}
+
+void Bpe::EncodeSegment(std::string_view word, std::vector<int32_t>* ids) const {
   const bool cached = word.size() <= kMaxCachedWord;
   if (cached) {
     const std::scoped_lock lock(cache_mutex_);

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,11 @@ class Bpe {
 
   void ReadVocabulary(const JsonView& model);
   void ReadMerges(const JsonView& model);
+  void EncodeSegment(std::string_view word, std::vector<int32_t>* ids) const;
+  // Where a long word can be cut without any effect on its ids: the end of the segment that begins
+  // at `begin`.
+  size_t SegmentEnd(std::string_view word, size_t begin) const;
+  void CollectInnerPairs() const;
   // One id per character, or several for one that falls back to bytes.
   std::vector<int32_t> Characters(std::string_view word) const;
   void Join(std::vector<int32_t>* symbols) const;
@@ -55,6 +61,9 @@ class Bpe {
   bool ignore_merges_ = false;
   int32_t largest_id_ = -1;
 
+  // Neighbouring characters inside any token; made when the first long word comes.
+  mutable std::once_flag inner_pairs_made_;
+  mutable std::unordered_set<uint64_t> inner_pairs_;
   mutable std::mutex cache_mutex_;
   mutable TextMap<std::vector<int32_t>> cache_;
 };
