@@ -55,7 +55,7 @@ std::unique_ptr<DataFile> OpenImage(const std::filesystem::path& path, const Ima
                                     const GraphValue& input);
 // Sample number `index` of made-up data: floats are normal with deviation 1, integers and booleans
 // 0 or 1 (1 for masks). Free dimensions: 1 in front, 0 for what is past, `image` size for images,
-// else 8.
+// 512 for a vector of floats, else 8.
 std::unique_ptr<DataFile> MakeRandomData(uint64_t seed, size_t index, const ImageOptions& image,
                                          std::span<const GraphValue> inputs);
 

@@ -26,7 +26,10 @@ void ForEachRun(Dataset& data, const std::string& stage, LogSink& log,
       body(run);
     } catch (const Error& error) {
       if (!error.where().empty() || error.code() == ErrorCode::kInterrupted) throw;
-      throw Error(error.code(), error.message(), error.hint(), run.where);
+      const bool unsuited = data.synthetic() && error.hint().empty();
+      throw Error(error.code(), error.message(),
+                  unsuited ? "made-up data may not suit this model: give real data" : error.hint(),
+                  run.where);
     }
   }
   log.Progress(stage, runs, runs);

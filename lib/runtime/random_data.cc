@@ -1,4 +1,5 @@
 // Made-up data, for trying a model out.
+#include <algorithm>
 #include <random>
 
 #include "lib/runtime/data_file.h"
@@ -17,8 +18,18 @@ bool LooksLikeImage(const Shape& shape) {
   return shape.size() == 4 && (IsChannels(shape[1]) || IsChannels(shape[3]));
 }
 
-Shape ChooseShape(const GraphValue& input, const ImageOptions& image) {
+// A dimension whose size another input has to share.
+bool IsShared(const std::string& dim, const GraphValue& owner, std::span<const GraphValue> inputs) {
+  return !dim.empty() && std::any_of(inputs.begin(), inputs.end(), [&](const GraphValue& input) {
+    return &input != &owner &&
+           std::find(input.dim_names.begin(), input.dim_names.end(), dim) != input.dim_names.end();
+  });
+}
+
+Shape ChooseShape(const GraphValue& input, std::span<const GraphValue> inputs,
+                  const ImageOptions& image) {
   constexpr int64_t kLength = 8;
+  constexpr int64_t kSignal = 512;  // [batch, n] of floats: a piece of sound, more likely than not
   Shape shape = input.shape;
   const bool is_image = LooksLikeImage(shape);
   const size_t height = is_image && !IsChannels(shape[1]) ? 1 : 2;  // nhwc or nchw
@@ -33,6 +44,9 @@ Shape ChooseShape(const GraphValue& input, const ImageOptions& image) {
       shape[d] = 1;
     } else if (is_image && (d == height || d == height + 1)) {
       shape[d] = d == height ? image.height : image.width;
+    } else if (d == 1 && shape.size() == 2 && IsFloat(input.dtype) &&
+               !IsShared(name, input, inputs)) {
+      shape[d] = kSignal;
     } else {
       shape[d] = kLength;
     }
@@ -56,7 +70,7 @@ std::unique_ptr<DataFile> MakeRandomData(uint64_t seed, size_t index, const Imag
     const GraphValue& input = inputs[i];
     std::mt19937_64 engine(seed * 0x9e3779b97f4a7c15 + index * 1000003 + i);
     std::byte* bytes = nullptr;
-    Tensor tensor = Tensor::Allocate(input.dtype, ChooseShape(input, image), &bytes);
+    Tensor tensor = Tensor::Allocate(input.dtype, ChooseShape(input, inputs, image), &bytes);
     const size_t n = tensor.view.size();
     if (IsFloat(input.dtype)) {
       std::vector<float> values(n);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace hif8 {
 namespace {
@@ -42,11 +43,26 @@ void CutLocation(std::string* text) {
   }
 }
 
+// "Non-zero status code returned while running Conv node. Name:'c1' Status Message: why"
+// becomes "Conv node 'c1': why".
+void ShortenNodePrefix(std::string* text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kParts = {
+      {{"Non-zero status code returned while running ", ""},
+       {" node. Name:'", " node '"},
+       {"' Status Message: ", "': "}}};
+  for (const auto& [from, to] : kParts) {
+    for (size_t at = 0; (at = text->find(from, at)) != std::string::npos; at += to.size()) {
+      text->replace(at, from.size(), to);
+    }
+  }
+}
+
 }  // namespace
 
 std::string CleanMessage(std::string_view message) {
   std::string text(message.substr(0, message.find("\nStacktrace:")));
   CutLocation(&text);
+  ShortenNodePrefix(&text);
   for (const std::string_view prefix :
        {"Load model from  failed:", "Exception during initialization: ", "Exception caught: "}) {
     if (text.starts_with(prefix)) text.erase(0, prefix.size());

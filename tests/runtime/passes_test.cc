@@ -161,6 +161,16 @@ TEST_F(PassesTest, ErrorsNameTheFile) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kModel);
     EXPECT_THAT(error.where(), testing::HasSubstr("x.npy"));
+    EXPECT_THAT(error.message(), testing::HasSubstr("MatMul node"));
+    EXPECT_THAT(error.message(), testing::Not(testing::HasSubstr("status code")));
+  }
+  DataOptions options;
+  options.source = "random:1";
+  try {
+    CollectStats(graph, *OpenDataset(options, graph.inputs, log_), 0, "", log_);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.hint(), testing::HasSubstr("real data"));
   }
 }
 
