@@ -55,6 +55,9 @@ size_t ParamIndex(std::string_view key);
 // The help of a group of keys ("weights", "data.image"), or empty when there is no such group.
 std::string_view GroupHelp(std::string_view group);
 
+// The registered rules that serve weights, or activations.
+std::vector<std::string> RuleNames(const CalibratorRegistry& rules, bool for_weights);
+
 void ApplySetting(QuantConfig& config, const ParamSetting& setting);
 
 // Shortest text that reads back to the same number.

@@ -306,10 +306,7 @@ bool RecipeReader::ReadName(const Param& param, const YAML::Node& node, const st
   if (param.kind == ParamKind::kFormat) known = context_.formats.names();
   const bool weights = param.kind == ParamKind::kWeightRule;
   if (weights || param.kind == ParamKind::kActivationRule) {
-    for (const std::string& name : context_.rules.names()) {
-      const Calibrator& rule = context_.rules.Get(name);
-      if (weights ? rule.ForWeights() : rule.ForActivations()) known.push_back(name);
-    }
+    known = RuleNames(context_.rules, weights);
   }
   *value = node.Scalar();
   if (std::find(known.begin(), known.end(), *value) != known.end()) return true;

@@ -45,6 +45,15 @@ std::string QuotedText(const std::string& text) {
   return "\"" + quoted + "\"";
 }
 
+std::vector<std::string> RuleNames(const CalibratorRegistry& rules, bool for_weights) {
+  std::vector<std::string> names;
+  for (const std::string& name : rules.names()) {
+    const Calibrator& rule = rules.Get(name);
+    if (for_weights ? rule.ForWeights() : rule.ForActivations()) names.push_back(name);
+  }
+  return names;
+}
+
 std::string NumberText(double value) {
   std::array<char, 32> text{};
   // Plain digits for whole numbers of a moderate size, where 1e+06 would be shorter but odd.
