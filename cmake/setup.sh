@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# setup.sh [--tests] [--samples] [--ci]: installs the Debian packages that are missing. Without options these are what
+# setup.sh [--tests] [--slow-tests] [--samples] [--ci]: installs the Debian packages that are missing. Without options these are what
 # the build needs; each option adds what the tests, the samples or the checks of .ci/run need besides.
 # Does nothing, and needs no rights, when nothing is missing.
 set -euo pipefail
@@ -14,6 +14,7 @@ build=(
 # Taken only where the distribution has it; elsewhere CMake fetches the library from npm.
 optional=(libonnxruntime-dev)
 tests=(python3-numpy python3-pil libonnx-testdata opencv-doc alsa-utils)
+slow_tests=(python3-torch)
 samples=(opencv-doc)
 ci=(clang clang-format clang-tidy libclang-rt-dev)
 
@@ -21,10 +22,11 @@ wanted=("${build[@]}")
 for option in "$@"; do
   case $option in
     --tests) wanted+=("${tests[@]}") ;;
+    --slow-tests) wanted+=("${slow_tests[@]}") ;;
     --samples) wanted+=("${samples[@]}") ;;
     --ci) wanted+=("${ci[@]}") ;;
     *)
-      echo "setup.sh: unknown option $option; known are --tests, --samples, --ci" >&2
+      echo "setup.sh: unknown option $option; known are --tests, --slow-tests, --samples, --ci" >&2
       exit 2
       ;;
   esac

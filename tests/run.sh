@@ -24,10 +24,14 @@ while (($#)); do
   shift
 done
 
-labels=()
-((slow)) || labels=(-LE slow)
+labels=(-LE slow)
+packages=(--tests)
+if ((slow)); then
+  labels=()
+  packages+=(--slow-tests)
+fi
 
-cmake/setup.sh --tests
+cmake/setup.sh "${packages[@]}"
 cmake --preset "$preset"
 cmake --build --preset "$preset"
 ctest --preset "$preset" "${labels[@]}" "$@"

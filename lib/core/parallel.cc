@@ -10,20 +10,14 @@
 #include <thread>
 #include <vector>
 
-#if defined(__SANITIZE_THREAD__)
-#define HIF8_PLAIN_THREADS 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HIF8_PLAIN_THREADS 1
-#endif
-#endif
+#include "lib/core/sanitizer.h"
 
 namespace hif8 {
 namespace {
 
 std::atomic<int> thread_setting{0};
 
-#ifdef HIF8_PLAIN_THREADS
+#ifdef HIF8_THREAD_SANITIZER
 // The thread sanitizer cannot see how the system's oneTBB, built without it, orders its tasks, and
 // would report every body as a race. It knows std::thread, so under it the bodies run on these: the
 // same concurrency, visibly ordered.

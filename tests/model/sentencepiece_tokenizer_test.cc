@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/core/error.h"
+#include "lib/core/sanitizer.h"
 #include "tests/model/sentencepiece_model.h"
 #include "tests/model/tokenizer_fixture.h"
 
@@ -14,9 +15,9 @@ using Ids = std::vector<int32_t>;
 class SentencePiece : public TokenizerFiles {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "the SentencePiece library cannot be opened in a build with sanitizers";
-#endif
+    if (kSanitizedBuild) {
+      GTEST_SKIP() << "the SentencePiece library cannot be opened in a build with sanitizers";
+    }
     std::vector<Piece> pieces = {{"<unk>", 0, PieceType::kUnknown},
                                  {"<s>", 0, PieceType::kControl},
                                  {"</s>", 0, PieceType::kControl}};

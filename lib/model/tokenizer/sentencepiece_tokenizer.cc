@@ -10,6 +10,7 @@
 #include "lib/core/error.h"
 #include "lib/core/mapped_file.h"
 #include "lib/core/output_dir.h"
+#include "lib/core/sanitizer.h"
 #include "lib/model/tokenizer/added_tokens.h"
 #include "lib/model/tokenizer/backends.h"
 #include "lib/model/tokenizer/json_view.h"
@@ -26,24 +27,11 @@ struct Library {
   SentencePieceCloseFunction* close;
 };
 
-// A sanitizer's run time does not survive RTLD_DEEPBIND.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
-
 // Opened once and kept. RTLD_DEEPBIND: the library's own protobuf comes before the program's.
 const Library& OpenLibrary() {
   static const Library library = [] {
     const std::string hint = "give the data as token ids (.npy, or .jsonl with input_ids)";
-    if (kSanitized) {
+    if (kSanitizedBuild) {  // its run time does not survive RTLD_DEEPBIND
       throw EnvironmentError("tokenizer.model cannot be read in a build with sanitizers", hint);
     }
     void* handle = ::dlopen(kHif8SentencePieceLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
