@@ -180,6 +180,26 @@ void MoveToFile(onnx::TensorProto* tensor, const std::filesystem::path& file,
   tensor->clear_raw_data();
 }
 
+onnx::ModelProto ParseFile(const std::filesystem::path& path) {
+  onnx::ModelProto proto;
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(proto.ParseFromIstream(&file)) << path;
+  return proto;
+}
+
+const onnx::TensorProto* FindTensor(const onnx::GraphProto& graph, const std::string& name) {
+  for (const onnx::TensorProto& tensor : graph.initializer()) {
+    if (tensor.name() == name) return &tensor;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> OpTypes(const onnx::GraphProto& graph) {
+  std::vector<std::string> types;
+  for (const onnx::NodeProto& node : graph.node()) types.push_back(node.op_type());
+  return types;
+}
+
 std::vector<float> Numbers(size_t n, uint32_t seed) {
   uint32_t state = seed * 2654435761u + 12345u;
   std::vector<float> values(n);

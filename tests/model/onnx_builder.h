@@ -65,6 +65,11 @@ onnx::TensorProto MakeFloatTensor(const std::string& name, const Shape& shape,
 void MoveToFile(onnx::TensorProto* tensor, const std::filesystem::path& file,
                 const std::string& location);
 
+onnx::ModelProto ParseFile(const std::filesystem::path& path);
+// Null when the graph has no initializer of that name.
+const onnx::TensorProto* FindTensor(const onnx::GraphProto& graph, const std::string& name);
+std::vector<std::string> OpTypes(const onnx::GraphProto& graph);
+
 // n numbers between -1 and 1 from a fixed generator (xorshift), different for each seed.
 std::vector<float> Numbers(size_t n, uint32_t seed);
 

@@ -279,5 +279,29 @@ TEST(OnnxLayers, BranchesOnOneOuterWeight) {
   EXPECT_EQ(model->weights()[2].name, "choice/else_branch/c");
 }
 
+TEST(OnnxLayers, MultiplyAddsOfOneSample) {
+  TestFolder folder;
+  ModelBuilder b;
+  b.Input("x", {-1, 3, 10, 10}).Output("y").Output("z").Output("l");
+  b.Weight("c", {8, 3, 3, 3}, Numbers(216, 1)).Weight("d", {8, 1, 3, 3}, Numbers(72, 2));
+  b.Weight("w", {6, 5}, Numbers(30, 3)).Weight("t", {8, 4, 2, 2}, Numbers(128, 4));
+  b.Weight("lw", {1, 16, 6}, Numbers(96, 5)).Weight("lr", {1, 16, 4}, Numbers(64, 6));
+  b.Node("Conv", {"x", "c"}, {"h"}, "conv");                           // [1, 8, 8, 8]
+  SetInt(b.Node("Conv", {"h", "d"}, {"g"}, "depthwise"), "group", 8);  // [1, 8, 6, 6]
+  b.Node("MatMul", {"g", "w"}, {"y"}, "matmul");                       // [1, 8, 6, 5]
+  b.Node("ConvTranspose", {"g", "t"}, {"z"}, "transpose");             // [1, 4, 7, 7]
+  b.Ints("shape", {3}, {8, 6, 6});
+  b.Node("Reshape", {"g", "shape"}, {"s"});
+  SetInt(b.Node("LSTM", {"s", "lw", "lr"}, {"l"}, "lstm"), "hidden_size", 4);
+  const auto model = LoadModel(b.Save(folder.path()));
+  const auto macs = [&](const char* name) { return FindLayer(*model, name).macs; };
+  EXPECT_EQ(macs("conv"), 8 * 8 * 8 * 27);
+  EXPECT_EQ(macs("depthwise"), 8 * 6 * 6 * 9);
+  EXPECT_EQ(macs("matmul"), 8 * 6 * 5 * 6);
+  EXPECT_EQ(macs("transpose"), 8 * 6 * 6 * 4 * 4);
+  EXPECT_EQ(macs("lstm/W"), 8 * 6 * 96);
+  EXPECT_EQ(macs("lstm/R"), 8 * 6 * 64);
+}
+
 }  // namespace
 }  // namespace hif8

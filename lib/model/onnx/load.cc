@@ -1,11 +1,14 @@
 // From a file to an OnnxModel.
 #include <google/protobuf/io/coded_stream.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
+#include "lib/model/onnx/onnx_functions.h"
 #include "lib/model/onnx/onnx_impl.h"
+#include "lib/model/onnx/opset.h"
 #include "lib/model/onnx/raw_data.h"
 #include "lib/model/onnx/tensor_data.h"
 #include "lib/model/onnx/unique_names.h"
@@ -37,19 +40,25 @@ onnx::ModelProto Parse(const MappedFile& file) {
   return proto;
 }
 
-void CheckOpset(const onnx::ModelProto& proto, const std::string& where) {
-  const int64_t opset = StandardOpset(proto);
-  bool needed = false;
-  for (const onnx::NodeProto& node : proto.graph().node()) {
-    needed = needed || IsStandardDomain(node.domain());
-  }
-  if (opset >= kOldestOpset && opset <= kNewestOpset) return;
-  if (opset == 0 && !needed) return;
-  throw ModelError((opset == 0 ? std::string("the model names no version of the standard operators")
-                               : "the model uses operator set " + std::to_string(opset)) +
-                       "; versions " + std::to_string(kOldestOpset) + " to " +
-                       std::to_string(kNewestOpset) + " are supported",
-                   "export the model again for one of these", where);
+// Checks the version of the standard operators and converts old ones. Returns why it could not.
+std::string CheckOpset(const std::string& where, onnx::ModelProto* proto) {
+  const int64_t opset = StandardOpset(*proto);
+  std::string problem;
+  if (opset > 0 && opset < kFunctionOpset) problem = ConvertToFunctionOpset(proto);
+  const bool supported = opset >= kOldestOpset && opset <= kNewestOpset;
+  const bool converted = opset > 0 && opset < kOldestOpset && problem.empty();
+  const auto& nodes = proto->graph().node();
+  const bool needed = std::any_of(nodes.begin(), nodes.end(), [](const onnx::NodeProto& node) {
+    return IsStandardDomain(node.domain());
+  });
+  if (supported || converted || (opset == 0 && !needed)) return problem;
+  throw ModelError(
+      (opset == 0 ? std::string("the model names no version of the standard operators")
+                  : "the model uses operator set " + std::to_string(opset)) +
+          "; versions " + std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset) +
+          " are supported" +
+          (problem.empty() ? std::string() : ", and it could not be converted: " + problem),
+      "export the model again for one of these", where);
 }
 
 bool IsOutput(const onnx::GraphProto& graph, const std::string& name) {
@@ -144,10 +153,14 @@ std::unique_ptr<OnnxModel> OnnxModel::Load(const std::filesystem::path& path, Lo
     const std::filesystem::path real = std::filesystem::canonical(path, error);
     const auto file = MappedFile::Open(error ? path : real);
     impl->proto = Parse(*file);
-    CheckOpset(impl->proto, path.string());
     ReferToMappedFile(*file, options.map_from_bytes, &impl->proto);
   }
   impl->stored_opset = StandardOpset(impl->proto);
+  impl->not_converted = CheckOpset(path.string(), &impl->proto);
+  if (impl->stored_opset != StandardOpset(impl->proto)) {
+    log.Info("converted the model from operator set " + std::to_string(impl->stored_opset) +
+             " to " + std::to_string(StandardOpset(impl->proto)));
+  }
   if (LiftConstants(impl->proto.mutable_graph()) && impl->proto.ir_version() < 4) {
     impl->proto.set_ir_version(4);  // initializers that are no inputs
   }
@@ -157,6 +170,7 @@ std::unique_ptr<OnnxModel> OnnxModel::Load(const std::filesystem::path& path, Lo
   CheckTensors(impl.get());
   FindInputsAndOutputs(impl.get());
   FindLayers(impl.get());
+  CountMacs(impl.get());
   log.Debug("model " + path.string() + ": operator set " + std::to_string(impl->stored_opset) +
             ", " + std::to_string(impl->layers.size()) + " layers, " +
             std::to_string(impl->parameter_count) + " parameters");

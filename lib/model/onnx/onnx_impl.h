@@ -70,5 +70,7 @@ struct OnnxModel::Impl {
 
 // Fills layers, weights and activations, and their sites.
 void FindLayers(OnnxModel::Impl* model);
+// Fills the layers' multiply-adds where shapes are known.
+void CountMacs(OnnxModel::Impl* model);
 
 }  // namespace hif8

@@ -1,0 +1,57 @@
+#include "lib/model/onnx/shapes.h"
+
+#include <onnx/shape_inference/implementation.h>
+
+#include <exception>
+
+namespace hif8 {
+
+InferredShapes::InferredShapes(const onnx::ModelProto& model) {
+  onnx::ModelProto copy;
+  copy.set_ir_version(model.ir_version());
+  *copy.mutable_opset_import() = model.opset_import();
+  *copy.mutable_functions() = model.functions();
+  *copy.mutable_graph() = model.graph();
+  for (onnx::ValueInfoProto& input : *copy.mutable_graph()->mutable_input()) {
+    auto* shape = input.mutable_type()->mutable_tensor_type()->mutable_shape();
+    if (!input.type().tensor_type().has_shape() || shape->dim_size() == 0) continue;
+    if (!shape->dim(0).has_dim_value()) shape->mutable_dim(0)->set_dim_value(1);
+  }
+  try {
+    const onnx::ShapeInferenceOptions options(false, 0, true);
+    onnx::shape_inference::InferShapes(copy, onnx::OpSchemaRegistry::Instance(), options);
+  } catch (const std::exception&) {
+    // What was found until then is still right.
+  }
+  Collect(copy.graph());
+}
+
+void InferredShapes::Collect(const onnx::GraphProto& graph) {
+  for (const auto* list : {&graph.input(), &graph.value_info(), &graph.output()}) {
+    for (const onnx::ValueInfoProto& value : *list) {
+      if (!value.type().tensor_type().has_shape()) continue;
+      Shape shape;
+      for (const auto& dim : value.type().tensor_type().shape().dim()) {
+        shape.push_back(dim.has_dim_value() && dim.dim_value() >= 0 ? dim.dim_value() : -1);
+      }
+      shapes_[value.name()] = std::move(shape);
+    }
+  }
+  for (const onnx::TensorProto& tensor : graph.initializer()) {
+    shapes_[tensor.name()] = Shape(tensor.dims().begin(), tensor.dims().end());
+  }
+  for (const onnx::NodeProto& node : graph.node()) {
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g()) Collect(attribute.g());
+      for (const onnx::GraphProto& body : attribute.graphs()) Collect(body);
+    }
+  }
+}
+
+std::optional<Shape> InferredShapes::Find(const std::string& name) const {
+  const auto it = shapes_.find(name);
+  if (it == shapes_.end()) return std::nullopt;
+  return it->second;
+}
+
+}  // namespace hif8
