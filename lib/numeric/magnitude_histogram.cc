@@ -72,7 +72,10 @@ RunSummary MagnitudeHistogram::Add(std::span<const float> values) {
 }
 
 void MagnitudeHistogram::Clear(uint32_t begin, uint32_t end) {
-  std::fill(bins_.get() + begin, bins_.get() + end, uint64_t{0});
+  // Pages that were never touched stay so.
+  for (uint32_t bin = begin; bin < end; ++bin) {
+    if (bins_[bin] != 0) bins_[bin] = 0;
+  }
 }
 
 }  // namespace hif8

@@ -63,11 +63,33 @@ uint64_t NearestRank(double percent, uint64_t count) {
   return std::min(count, static_cast<uint64_t>(rank));
 }
 
+// Bins as bytes: what many records hold for as long as a pass runs is smaller by a factor of five
+// that way, so that memory hardly depends on how much has been seen.
+class PackedBins {
+ public:
+  StatsBins Unpack() const {
+    StatsBins bins;
+    if (!bytes_.empty()) StatsBins::Read(bytes_, amax_bits_, &bins);
+    return bins;
+  }
+  // Bins that are collapsed for `amax_bits`.
+  void Pack(const StatsBins& bins, uint32_t amax_bits) {
+    bytes_.clear();
+    bins.AppendTo(amax_bits, &bytes_);
+    bytes_.shrink_to_fit();
+    amax_bits_ = amax_bits;
+  }
+
+ private:
+  std::string bytes_;
+  uint32_t amax_bits_ = 0;
+};
+
 struct TensorStats::Impl {
   MagnitudeHistogram dense;  // values since the last Flush()
   size_t dense_count = 0;
   uint64_t dense_zeros = 0;
-  StatsBins sparse;  // all values before
+  PackedBins packed;  // all values before
   uint64_t count = 0, zeros = 0, nans = 0, infs = 0;
   uint32_t amax_bits = 0;
   std::vector<float> trace;
@@ -116,14 +138,14 @@ struct TensorStats::Impl {
     return std::bit_cast<float>(sample.amax_bits);
   }
 
-  // All bins, whether dense or sparse.
+  // All bins, whether dense or packed.
   StatsBins Bins() const {
     const StatsBins recent = StatsBins::FromHistogram(dense, dense_zeros, amax_bits);
-    return StatsBins::Merge(sparse, recent, amax_bits);
+    return StatsBins::Merge(packed.Unpack(), recent, amax_bits);
   }
 
   void Flush() {
-    sparse = Bins();
+    packed.Pack(Bins(), amax_bits);
     if (dense_count > 0) dense.Clear(0, kFiniteBins);
     dense_count = 0;
     dense_zeros = 0;
@@ -152,7 +174,7 @@ void TensorStats::Merge(const TensorStats& later) {
   const Impl& other = *later.impl_;
   Impl& mine = *impl_;
   const uint32_t amax_bits = std::max(mine.amax_bits, other.amax_bits);
-  mine.sparse = StatsBins::Merge(mine.sparse, other.Bins(), amax_bits);
+  mine.packed.Pack(StatsBins::Merge(mine.packed.Unpack(), other.Bins(), amax_bits), amax_bits);
   mine.amax_bits = amax_bits;
   mine.count += other.count;
   mine.zeros += other.zeros;
@@ -274,11 +296,13 @@ TensorStats TensorStats::Parse(std::string_view bytes, const std::string& where)
       throw fail("a sample's largest magnitude exceeds the record's");
     }
   }
-  if (!StatsBins::Read(bytes, record.amax_bits, &record.sparse)) {
+  StatsBins bins;
+  if (!StatsBins::Read(bytes, record.amax_bits, &bins)) {
     throw fail("its bins are truncated or contradict its counters");
   }
   record.count = record.zeros;
-  for (const StatsBin& bin : record.sparse.bins()) record.count += bin.count;
+  for (const StatsBin& bin : bins.bins()) record.count += bin.count;
+  record.packed.Pack(bins, record.amax_bits);
   return stats;
 }
 
