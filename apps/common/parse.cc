@@ -21,6 +21,9 @@ bool ParseWhole(const std::string& text, T* value) {
   return result.ec == std::errc() && result.ptr == text.data() + text.size();
 }
 
+constexpr const char* kShellSafe =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+";
+
 bool ParseFlag(const std::string& text, bool* value) {
   *value = text == "true" || text == "1";
   return *value || text == "false" || text == "0" || text.empty();
@@ -137,6 +140,20 @@ std::vector<std::string> ParsedOptions::Texts(const std::string& name) const {
   return texts;
 }
 
+// Quoted so that a shell would read the same arguments.
+static std::string CommandText(const ProgramSpec& spec, int argc, const char* const* argv) {
+  std::string command = spec.name;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const bool plain =
+        !argument.empty() && argument.find_first_not_of(kShellSafe) == std::string::npos;
+    std::string quoted;
+    for (const char c : argument) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    command += plain ? " " + argument : " '" + quoted + "'";
+  }
+  return command;
+}
+
 ParsedOptions ParseCommandLine(const ProgramSpec& spec, int argc, const char* const* argv) {
   CLI::App app;
   app.set_help_flag();
@@ -175,6 +192,7 @@ ParsedOptions ParseCommandLine(const ProgramSpec& spec, int argc, const char* co
   }
   RejectExtras(spec, app.remaining());
   ParsedOptions options;
+  options.SetCommand(CommandText(spec, argc, argv));
   for (const auto& [option, cli] : added) {
     const bool positional = option->kind == OptionKind::kPositional;
     for (const std::string& text : cli->results()) {

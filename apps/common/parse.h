@@ -29,10 +29,14 @@ class ParsedOptions {
   std::optional<double> Number(const std::string& name) const;
   const std::vector<GivenValue>& All(const std::string& name) const;
   std::vector<std::string> Texts(const std::string& name) const;
+  // The command line as it was given, for a person to read.
+  const std::string& command() const { return command_; }
 
   void Add(const std::string& name, GivenValue value) { values_[name].push_back(std::move(value)); }
+  void SetCommand(std::string command) { command_ = std::move(command); }
 
  private:
+  std::string command_;
   std::map<std::string, std::vector<GivenValue>> values_;
 };
 

@@ -46,7 +46,9 @@ void RunConcurrently(size_t n, const std::function<void(size_t)>& body) {
 }
 #else
 void RunConcurrently(size_t n, const std::function<void(size_t)>& body) {
-  tbb::task_arena arena(Threads());
+  // oneTBB warns on stderr when asked for more workers than there are processors.
+  const int processors = tbb::this_task_arena::max_concurrency();
+  tbb::task_arena arena(std::min(Threads(), std::max(processors, 1)));
   arena.execute([&] { tbb::parallel_for(size_t{0}, n, body); });
 }
 #endif

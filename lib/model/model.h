@@ -46,8 +46,9 @@ struct Layer {
 
 // Identifies a model's contents, so that statistics and scales are not applied to another one.
 struct Fingerprint {
-  std::string files;  // names and sizes, for people
-  std::string hash;   // 32 hexadecimal digits over every tensor's bytes in a fixed order
+  std::string files;        // names and sizes, for people
+  std::string hash;         // 32 hexadecimal digits over every tensor's bytes in a fixed order
+  uint64_t file_bytes = 0;  // of the files together
   bool operator==(const Fingerprint& other) const { return hash == other.hash; }
 };
 

@@ -27,21 +27,27 @@ void EmitText(YAML::Emitter& out, const char* key, const std::string& text) {
   out << YAML::Key << key << YAML::Value << YAML::DoubleQuoted << text;
 }
 
+void EmitInput(YAML::Emitter& out, const std::string& tensor, const ActivationScale& scale) {
+  const ScaleChoice& choice = scale.choice;
+  out << YAML::BeginMap;
+  EmitText(out, "tensor", tensor);
+  out << YAML::Key << "scale" << YAML::Value << FloatText(choice.scale);
+  out << YAML::Key << "rule" << YAML::Value << scale.rule;
+  out << YAML::Key << "target" << YAML::Value << FloatText(choice.target);
+  out << YAML::Key << "reference" << YAML::Value << FloatText(choice.reference);
+  out << YAML::Key << "amax" << YAML::Value << FloatText(choice.amax);
+  out << YAML::Key << "samples" << YAML::Value << scale.samples;
+  if (!choice.note.empty()) EmitText(out, "note", choice.note);
+  out << YAML::EndMap;
+}
+
 void EmitLayer(YAML::Emitter& out, const CalibratedLayer& layer) {
   out << YAML::BeginMap;
   EmitText(out, "layer", layer.layer);
-  if (!layer.tensor.empty()) {
-    const ScaleChoice& choice = layer.activation.choice;
-    out << YAML::Key << "activation" << YAML::Value << YAML::BeginMap;
-    EmitText(out, "tensor", layer.tensor);
-    out << YAML::Key << "scale" << YAML::Value << FloatText(choice.scale);
-    out << YAML::Key << "rule" << YAML::Value << layer.activation.rule;
-    out << YAML::Key << "target" << YAML::Value << FloatText(choice.target);
-    out << YAML::Key << "reference" << YAML::Value << FloatText(choice.reference);
-    out << YAML::Key << "amax" << YAML::Value << FloatText(choice.amax);
-    out << YAML::Key << "samples" << YAML::Value << layer.activation.samples;
-    if (!choice.note.empty()) EmitText(out, "note", choice.note);
-    out << YAML::EndMap;
+  if (!layer.inputs.empty()) {
+    out << YAML::Key << "inputs" << YAML::Value << YAML::BeginSeq;
+    for (const auto& [tensor, scale] : layer.inputs) EmitInput(out, tensor, scale);
+    out << YAML::EndSeq;
   }
   if (!layer.weight.empty()) {
     out << YAML::Key << "weight" << YAML::Value << YAML::BeginMap;
@@ -101,13 +107,19 @@ class Reader {
     }
   }
 
+  // The entries of an optional list.
+  std::vector<YAML::Node> List(const YAML::Node& map, const char* key) const {
+    const YAML::Node list = Field(map, key, false);
+    if (!list) return {};
+    if (!list.IsSequence()) Fail(list, std::string("'") + key + "' must be a list");
+    return {list.begin(), list.end()};
+  }
+
   CalibratedLayer Layer(const YAML::Node& node) const {
     CalibratedLayer layer;
     layer.layer = Text(node, "layer");
-    CheckKeys(node, {"layer", "activation", "weight"});
-    if (const YAML::Node activation = Field(node, "activation", false)) {
-      ReadActivation(activation, &layer);
-    }
+    CheckKeys(node, {"layer", "inputs", "weight"});
+    for (const YAML::Node& input : List(node, "inputs")) layer.inputs.push_back(Input(input));
     if (const YAML::Node weight = Field(node, "weight", false)) {
       layer.weight = Text(weight, "tensor");
       layer.weight_rule = Text(weight, "rule");
@@ -117,10 +129,11 @@ class Reader {
   }
 
  private:
-  void ReadActivation(const YAML::Node& node, CalibratedLayer* layer) const {
-    layer->tensor = Text(node, "tensor");
+  std::pair<std::string, ActivationScale> Input(const YAML::Node& node) const {
+    ActivationScale scale;
+    const std::string tensor = Text(node, "tensor");
     CheckKeys(node, {"tensor", "scale", "rule", "target", "reference", "amax", "samples", "note"});
-    ScaleChoice& choice = layer->activation.choice;
+    ScaleChoice& choice = scale.choice;
     choice.scale = Number<float>(node, "scale");
     if (!std::isnormal(choice.scale) || choice.scale < 0) {
       Fail(node["scale"],
@@ -129,9 +142,10 @@ class Reader {
     choice.target = Number<float>(node, "target");
     choice.reference = Number<float>(node, "reference");
     choice.amax = Number<float>(node, "amax");
-    layer->activation.rule = Text(node, "rule");
-    layer->activation.samples = Number<uint64_t>(node, "samples");
+    scale.rule = Text(node, "rule");
+    scale.samples = Number<uint64_t>(node, "samples");
     if (Field(node, "note", false)) choice.note = Text(node, "note");
+    return {tensor, scale};
   }
 
   std::string file_;
@@ -143,16 +157,17 @@ std::map<std::string, ActivationScale> Calibration::ActivationScales() const {
   std::map<std::string, ActivationScale> scales;
   std::map<std::string, std::string> first_layer;
   for (const CalibratedLayer& layer : layers) {
-    if (layer.tensor.empty()) continue;
-    const auto [at, added] = scales.emplace(layer.tensor, layer.activation);
-    if (added) {
-      first_layer[layer.tensor] = layer.layer;
-    } else if (at->second.choice.scale != layer.activation.choice.scale) {
-      throw UsageError("layers '" + first_layer[layer.tensor] + "' and '" + layer.layer +
-                           "' read the same tensor '" + layer.tensor +
-                           "' but have different scales (" + FloatText(at->second.choice.scale) +
-                           " and " + FloatText(layer.activation.choice.scale) + ")",
-                       "a tensor has one scale: edit both entries alike");
+    for (const auto& [tensor, scale] : layer.inputs) {
+      const auto [at, added] = scales.emplace(tensor, scale);
+      if (added) {
+        first_layer[tensor] = layer.layer;
+      } else if (at->second.choice.scale != scale.choice.scale) {
+        throw UsageError("layers '" + first_layer[tensor] + "' and '" + layer.layer +
+                             "' read the same tensor '" + tensor + "' but have different scales (" +
+                             FloatText(at->second.choice.scale) + " and " +
+                             FloatText(scale.choice.scale) + ")",
+                         "a tensor has one scale: edit both entries alike");
+      }
     }
   }
   return scales;
@@ -172,7 +187,13 @@ std::string FormatCalibration(const Calibration& calibration) {
   out << YAML::EndMap;
   out << YAML::Key << "layers" << YAML::Value << YAML::BeginSeq;
   for (const CalibratedLayer& layer : calibration.layers) EmitLayer(out, layer);
-  out << YAML::EndSeq << YAML::EndMap;
+  out << YAML::EndSeq;
+  if (!calibration.unobserved.empty()) {
+    out << YAML::Key << "unobserved" << YAML::Value << YAML::BeginSeq;
+    for (const std::string& name : calibration.unobserved) out << YAML::DoubleQuoted << name;
+    out << YAML::EndSeq;
+  }
+  out << YAML::EndMap;
   return std::string(out.c_str()) + "\n";
 }
 
@@ -184,16 +205,22 @@ Calibration ParseCalibration(std::string_view text, const std::string& file) {
       reader.Fail(root["version"], "expected version " + std::to_string(kVersion) + ", found " +
                                        root["version"].Scalar());
     }
-    reader.CheckKeys(root, {"version", "model", "data", "layers"});
+    reader.CheckKeys(root, {"version", "model", "data", "layers", "unobserved"});
     Calibration calibration;
     const YAML::Node model = reader.Field(root, "model");
-    calibration.model = {reader.Text(model, "files"), reader.Text(model, "hash")};
+    calibration.model.files = reader.Text(model, "files");
+    calibration.model.hash = reader.Text(model, "hash");
     const YAML::Node data = reader.Field(root, "data");
     calibration.samples = reader.Number<uint64_t>(data, "samples");
     calibration.synthetic = reader.Text(data, "synthetic") == "true";
-    const YAML::Node layers = reader.Field(root, "layers");
-    if (!layers.IsSequence()) reader.Fail(layers, "'layers' must be a list");
-    for (const YAML::Node& layer : layers) calibration.layers.push_back(reader.Layer(layer));
+    reader.Field(root, "layers");
+    for (const YAML::Node& layer : reader.List(root, "layers")) {
+      calibration.layers.push_back(reader.Layer(layer));
+    }
+    for (const YAML::Node& name : reader.List(root, "unobserved")) {
+      if (!name.IsScalar()) reader.Fail(name, "expected the name of a layer");
+      calibration.unobserved.push_back(name.Scalar());
+    }
     return calibration;
   } catch (const YAML::Exception& error) {
     throw UsageError("not valid YAML: " + error.msg, "", Where(file, error.mark));

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/model/model.h"
@@ -23,8 +24,8 @@ struct ActivationScale {
 // One quantized layer as the file lists it. Layers that share a tensor repeat its entry.
 struct CalibratedLayer {
   std::string layer;
-  std::string tensor;  // activation's name; empty: the input is not quantized with a static scale
-  ActivationScale activation;
+  // Quantized inputs, tensor name and scale: one for most layers, two for a product of activations.
+  std::vector<std::pair<std::string, ActivationScale>> inputs;
   std::string weight;  // weight's name; empty: none
   std::string weight_rule;
   std::string weight_hash;  // over the scales' bytes; they follow from weights and recipe
@@ -35,6 +36,8 @@ struct Calibration {
   uint64_t samples = 0;
   bool synthetic = false;
   std::vector<CalibratedLayer> layers;
+  // Layers that stay in high precision because no finite input was ever observed.
+  std::vector<std::string> unobserved;
 
   // Scales by activation name. Throws kUsage naming two layers whose entries for one tensor differ.
   std::map<std::string, ActivationScale> ActivationScales() const;

@@ -12,17 +12,18 @@ namespace {
 
 Calibration Example() {
   Calibration calibration;
-  calibration.model = {"model.onnx (12 bytes)", "0123456789abcdef0123456789abcdef"};
+  calibration.model = {"model.onnx (12 bytes)", "0123456789abcdef0123456789abcdef", 12};
   calibration.samples = 24;
   CalibratedLayer layer;
   layer.layer = "conv: 'one' #1";
-  layer.tensor = "x";
-  layer.activation = {{0.1F, 1.6F, 1.7F, 16, "percentile was 0: amax taken"}, "percentile", 24};
+  layer.inputs = {
+      {"x", {{0.1F, 1.6F, 1.7F, 16, "percentile was 0: amax taken"}, "percentile", 24}}};
   layer.weight = "w";
   layer.weight_rule = "max";
   layer.weight_hash = "00";
   calibration.layers = {layer, layer};
   calibration.layers[1].layer = "conv2";
+  calibration.unobserved = {"dead #1"};
   return calibration;
 }
 
@@ -47,7 +48,7 @@ TEST(CalibrationFile, ReadsBackWhatWasWritten) {
   const Calibration read = ParseCalibration(text, "c.yaml");
   EXPECT_EQ(FormatCalibration(read), text);
   EXPECT_EQ(read.layers.at(0).layer, "conv: 'one' #1");
-  EXPECT_EQ(read.layers.at(0).activation.choice.note, "percentile was 0: amax taken");
+  EXPECT_EQ(read.layers.at(0).inputs.at(0).second.choice.note, "percentile was 0: amax taken");
   EXPECT_EQ(read.samples, 24U);
 }
 
@@ -61,16 +62,16 @@ TEST(CalibrationFile, FloatsKeepEveryBit) {
     if (!std::isnormal(scale)) continue;
     Calibration calibration = Example();
     calibration.layers.resize(1);
-    calibration.layers[0].activation.choice.scale = scale;
+    calibration.layers[0].inputs.at(0).second.choice.scale = scale;
     const Calibration read = ParseCalibration(FormatCalibration(calibration), "c.yaml");
-    EXPECT_EQ(read.layers[0].activation.choice.scale, scale);
+    EXPECT_EQ(read.layers[0].inputs.at(0).second.choice.scale, scale);
   }
 }
 
 TEST(CalibrationFile, OneTensorHasOneScale) {
   Calibration calibration = Example();
   EXPECT_EQ(calibration.ActivationScales().size(), 1U);
-  calibration.layers[1].activation.choice.scale = 0.2F;
+  calibration.layers[1].inputs.at(0).second.choice.scale = 0.2F;
   try {
     calibration.ActivationScales();
     FAIL() << "two scales for one tensor were accepted";

@@ -217,6 +217,7 @@ Fingerprint OnnxModel::ComputeFingerprint() const {
     const auto size = std::filesystem::file_size(file, error);
     if (!fingerprint.files.empty()) fingerprint.files += ", ";
     fingerprint.files += name + " (" + std::to_string(error ? 0 : size) + " bytes)";
+    fingerprint.file_bytes += error ? 0 : size;
   };
   add(impl_->path.filename().string(), impl_->path);
   std::error_code error;

@@ -225,6 +225,7 @@ Fingerprint Checkpoint::ComputeFingerprint() const {
     if (!fingerprint.files.empty()) fingerprint.files += ", ";
     fingerprint.files +=
         shard->path().filename().string() + " (" + std::to_string(shard->file_bytes()) + " bytes)";
+    fingerprint.file_bytes += shard->file_bytes();
   }
   // In order of name, so that the same tensors in other shards are the same model.
   std::vector<const CheckpointTensor*> order;

@@ -1,0 +1,57 @@
+#include "apps/hif8-calibrate/calibrate_program.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/hif8-calibrate/calibrate_options.h"
+#include "apps/hif8-calibrate/job.h"
+#include "calibrators/builtin.h"
+#include "formats/builtin.h"
+
+namespace hif8 {
+namespace {
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+template <typename T>
+Rows RegistryRows(const Registry<T>& registry) {
+  Rows rows;
+  for (const std::string& name : registry.names()) {
+    rows.emplace_back(name, registry.Get(name).description());
+  }
+  return rows;
+}
+
+bool PrintList(const cli::ParsedOptions& options, cli::Console& console) {
+  if (!options.Has("list")) return false;
+  const std::string what = options.Text("list");
+  Rows rows;
+  if (what == "formats") rows = RegistryRows(BuiltinFormats());
+  if (what == "rules") rows = RegistryRows(BuiltinCalibrators());
+  if (what == "recipes") {
+    for (const BuiltInRecipe& recipe : BuiltInRecipes()) {
+      rows.emplace_back(recipe.name, recipe.description);
+    }
+  }
+  std::string text;
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const auto& [name, help] : rows) {
+    text += name + std::string(name.size() < 18 ? 18 - name.size() : 1, ' ') + help + "\n";
+    json.push_back({{"name", name}, {"help", help}});
+  }
+  console.Print(console.json() ? json.dump(2) + "\n" : text);
+  return true;
+}
+
+std::string Generate(const std::string& /*kind: recipe*/) {
+  const ParseContext context{BuiltinFormats(), BuiltinCalibrators()};
+  return WriteRecipe(LoadConfig("inference", {}, {}, context), true);
+}
+
+}  // namespace
+
+cli::Program CalibrateProgram() { return {CalibrateSpec(), RunJob, Generate, PrintList}; }
+
+}  // namespace hif8

@@ -1,0 +1,135 @@
+#include "apps/hif8-calibrate/job.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/hif8-calibrate/calibrate_options.h"
+#include "apps/hif8-calibrate/make_report.h"
+#include "apps/hif8-calibrate/model_kind.h"
+#include "apps/hif8-calibrate/plan_text.h"
+#include "apps/hif8-calibrate/run_info.h"
+#include "calibrators/builtin.h"
+#include "formats/builtin.h"
+#include "lib/core/error.h"
+#include "lib/core/interrupt.h"
+#include "lib/core/output_dir.h"
+#include "lib/core/parallel.h"
+#include "lib/quant/pipeline.h"
+#include "lib/report/gate.h"
+#include "lib/report/writer.h"
+
+namespace hif8 {
+namespace {
+
+namespace fs = std::filesystem;
+
+// True when `path` is `folder` or lies below it.
+bool IsWithin(const fs::path& path, const fs::path& folder) {
+  const fs::path inner = fs::weakly_canonical(path);
+  const fs::path outer = fs::weakly_canonical(folder);
+  for (fs::path at = inner;; at = at.parent_path()) {
+    if (at == outer) return true;
+    if (at == at.root_path() || at.empty()) return false;
+  }
+}
+
+// The output replaces a whole folder: nothing that the run reads may lie in it.
+void RefuseInputsWithin(const fs::path& output, const cli::ParsedOptions& options) {
+  std::vector<std::string> inputs = {options.Text("MODEL"), options.Text("data"),
+                                     options.Text("eval-data"), options.Text("calibration")};
+  for (const std::string& path : options.Texts("stats-in")) inputs.push_back(path);
+  if (fs::exists(options.Text("recipe"))) inputs.push_back(options.Text("recipe"));
+  for (const std::string& input : inputs) {
+    if (input.empty() || !fs::exists(input)) continue;
+    // calibration.yaml and recipe.yaml of an earlier result are read before it is replaced.
+    const bool read_first = input == options.Text("calibration") || input == options.Text("recipe");
+    if (read_first || !IsWithin(input, output)) continue;
+    throw UsageError("the output folder holds the input '" + input + "', which it would replace",
+                     "choose another folder with -o", output.string());
+  }
+}
+
+PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
+  PipelineOptions pipeline;
+  if (!options.Has("output")) {
+    throw UsageError("no output was given", "give -o DIR, or --dry-run to see the plan only");
+  }
+  pipeline.output = options.Text("output");
+  pipeline.force = options.Flag("force");
+  pipeline.simulated = options.Text("export") == "simulated";
+  for (const std::string& path : options.Texts("stats-in")) pipeline.stats_in.emplace_back(path);
+  pipeline.stats_out = options.Text("stats-out");
+  pipeline.calibration = options.Text("calibration");
+  if (!pipeline.calibration.empty() && !pipeline.stats_in.empty()) {
+    throw UsageError("--calibration and --stats-in both give the scales", "give one of them");
+  }
+  RefuseInputsWithin(pipeline.output, options);
+  return pipeline;
+}
+
+// Something that activation scales can come from was given.
+bool HasScales(const cli::ParsedOptions& options) {
+  return options.Has("data") || options.Has("stats-in") || options.Has("calibration");
+}
+
+std::vector<Gate> ParseGates(const cli::ParsedOptions& options) {
+  std::vector<Gate> gates;
+  for (const std::string& text : options.Texts("fail-if")) gates.push_back(ParseGate(text));
+  return gates;
+}
+
+std::string SummaryText(const Report& report, const std::vector<GateResult>& gates,
+                        const cli::Console& console) {
+  WriteOptions write;
+  write.gates = gates;
+  write.color = console.stdout_color();
+  write.width = console.stdout_width();
+  write.unicode = console.unicode();
+  return ReportWriters().Get(console.json() ? "json" : "text").Write(report, write);
+}
+
+}  // namespace
+
+void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
+  InstallInterruptHandler();
+  SetThreads(static_cast<int>(options.Count("threads").value_or(0)));
+  const ParseContext context{BuiltinFormats(), BuiltinCalibrators()};
+  const RecipeAssignments assignments = MakeAssignments(options);
+  const std::string recipe = options.Text("recipe", "inference");
+  QuantConfig config = LoadConfig(recipe, assignments.weaker, assignments.stronger, context);
+  const std::vector<Gate> gates = ParseGates(options);
+  const bool dry_run = options.Flag("dry-run");
+  PipelineOptions pipeline;
+  if (!dry_run) pipeline = MakePipelineOptions(options);
+
+  const std::unique_ptr<ModelKind> kind =
+      OpenModel(options.Text("MODEL"), HasScales(options), &config, context, console.log());
+  if (dry_run) {
+    const QuantPlan plan = MakePlan(kind->model(), config, context);
+    console.Print(console.json() ? PlanJson(kind->model(), plan) : PlanText(kind->model(), plan));
+    return;
+  }
+
+  const std::unique_ptr<ActivationSource> source =
+      kind->OpenData(options.Text("data"), options.Text("eval-data"), console.log());
+  const std::unique_ptr<Exporter> exporter = kind->MakeExporter();
+  const PipelineInputs inputs{kind->model(), config, context, *exporter, source.get()};
+  Report report;
+  RunPipeline(inputs, pipeline, console.log(),
+              [&](const PipelineResult& result, const fs::path& dir) {
+                report = MakeReport(kind->model(), result);
+                report.recipe = {recipe, WriteRecipe(config)};
+                AddRunInfo(options, result, &report);
+                WriteFileAtomically(dir / "report.json", ReportToJson(report));
+              });
+
+  std::vector<GateResult> results;
+  for (const Gate& gate : gates) results.push_back(EvaluateGate(gate, report));
+  console.Print(SummaryText(report, results, console));
+  RequireGates(results);
+}
+
+}  // namespace hif8

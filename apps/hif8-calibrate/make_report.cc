@@ -1,0 +1,142 @@
+#include "apps/hif8-calibrate/make_report.h"
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hif8 {
+namespace {
+
+// What the plan says of an operand.
+OperandReport Planned(const OperandPlan& plan) {
+  OperandReport report;
+  report.scale_rule = plan.rule->name();
+  report.format = plan.format->name();
+  report.granularity = GranularityName(plan.config.granularity);
+  report.target = plan.config.target;
+  if (!plan.note.empty()) report.notes.push_back(plan.note);
+  return report;
+}
+
+OperandReport WeightReport(const WeightPlan& plan, const WeightResult& result) {
+  OperandReport report = Planned(plan);
+  SetMetrics(result.error, &report);
+  if (result.scale > 0) report.scale = result.scale;
+  if (!result.note.empty() && result.note != plan.note) report.notes.push_back(result.note);
+  report.bytes_before = static_cast<int64_t>(result.bytes_before);
+  report.bytes_after = static_cast<int64_t>(result.bytes_after);
+  return report;
+}
+
+OperandReport ActivationReport(const OperandPlan& plan, const ActivationScale& scale,
+                               const ErrorMetrics* error) {
+  OperandReport report = Planned(plan);
+  if (error != nullptr && error->count() > 0) SetMetrics(*error, &report);
+  report.scale = scale.choice.scale;
+  report.target = scale.choice.target;
+  // The calibration's amax: what the scale was chosen from.
+  if (plan.rule->NeedsData()) report.amax = scale.choice.amax;
+  report.scale_rule = scale.rule;
+  if (!scale.choice.note.empty()) report.notes.push_back(scale.choice.note);
+  report.samples = static_cast<int64_t>(scale.samples);
+  return report;
+}
+
+// A measured tensor that has no scale of its own.
+std::optional<OperandReport> MeasuredTensor(const std::vector<ErrorMetrics>& errors, size_t index) {
+  if (index >= errors.size() || errors[index].count() == 0) return std::nullopt;
+  OperandReport report;
+  SetMetrics(errors[index], &report);
+  return report;
+}
+
+const ErrorMetrics* ErrorOf(const Measurement& measurement, int activation) {
+  const size_t index = static_cast<size_t>(activation);
+  return index < measurement.activation.size() ? &measurement.activation[index] : nullptr;
+}
+
+std::optional<OperandReport> ActivationOf(const PipelineResult& result, int activation) {
+  const auto plan = result.plan.activations.find(activation);
+  if (plan == result.plan.activations.end()) return std::nullopt;
+  return ActivationReport(plan->second, result.activations.at(activation),
+                          ErrorOf(result.measurement, activation));
+}
+
+LayerReport LayerOf(const Layer& layer, const LayerPlan& plan, const PipelineResult& result,
+                    size_t index) {
+  LayerReport report;
+  report.name = layer.name;
+  report.op = layer.op;
+  report.quantized = plan.quantized;
+  report.reason = plan.reason;
+  if (plan.quantized) {
+    const auto weight = result.weights.find(layer.weight);
+    if (weight != result.weights.end()) {
+      report.weight = WeightReport(result.plan.weights.at(layer.weight), weight->second);
+    }
+    report.activation = ActivationOf(result, layer.activation);
+    report.output = MeasuredTensor(result.measurement.output, index);
+  }
+  report.accumulated = MeasuredTensor(result.measurement.accumulated, index);
+  return report;
+}
+
+// K and V of one attention layer stand in the report as one entry. Their layers are named
+// "<attention>.k" and "<attention>.v".
+void AddCache(const Layer& layer, const PipelineResult& result, Report* report) {
+  const std::string name = layer.name.substr(0, layer.name.rfind('.'));
+  if (report->kv_cache.empty() || report->kv_cache.back().name != name) {
+    report->kv_cache.push_back({name, std::nullopt, std::nullopt});
+  }
+  const bool key = layer.name.substr(name.size() + 1).starts_with("k");
+  KvCacheReport& entry = report->kv_cache.back();
+  (key ? entry.k : entry.v) = ActivationOf(result, layer.activation);
+}
+
+Measured ArgmaxAgreement(const OutputMeasurement& output) {
+  if (output.argmax_rows == 0) return std::nullopt;
+  return static_cast<double>(output.argmax_equal) / static_cast<double>(output.argmax_rows);
+}
+
+NetworkReport NetworkOf(const Measurement& measurement) {
+  NetworkReport network;
+  for (const OutputMeasurement& output : measurement.outputs) {
+    network.outputs.push_back({output.name, ToMeasured(output.error.SqnrDb()),
+                               ToMeasured(output.error.Cosine()), ArgmaxAgreement(output)});
+  }
+  if (measurement.perplexity_original > 0) {
+    PerplexityReport perplexity;
+    perplexity.original = measurement.perplexity_original;
+    perplexity.quantized = measurement.perplexity_quantized;
+    const double before = std::log(measurement.perplexity_original);
+    const double after = std::log(measurement.perplexity_quantized);
+    if (before > 0) perplexity.loss_gap_percent = 100 * (after - before) / before;
+    network.perplexity = perplexity;
+  }
+  return network;
+}
+
+}  // namespace
+
+Report MakeReport(const Model& model, const PipelineResult& result) {
+  Report report;
+  report.model.path = model.path().filename().string();
+  report.model.kind = model.kind();
+  report.model.fingerprint = result.fingerprint.hash;
+  report.model.bytes_before = static_cast<int64_t>(result.fingerprint.file_bytes);
+  report.model.bytes_after = static_cast<int64_t>(result.bytes_after);
+  for (size_t i = 0; i < model.layers().size(); ++i) {
+    const Layer& layer = model.layers()[i];
+    if (layer.option != "kv_cache") {
+      report.layers.push_back(LayerOf(layer, result.plan.layers[i], result, i));
+    } else if (result.plan.layers[i].quantized) {
+      AddCache(layer, result, &report);
+    }
+  }
+  report.network = NetworkOf(result.measurement);
+  report.coverage = {result.coverage.parameters, ToMeasured(result.coverage.macs)};
+  return report;
+}
+
+}  // namespace hif8

@@ -1,0 +1,13 @@
+// From what the pipeline found to the report's plain data.
+#pragma once
+
+#include "lib/model/model.h"
+#include "lib/quant/pipeline.h"
+#include "lib/report/report.h"
+
+namespace hif8 {
+
+// Everything but `recipe` and `run`, which the caller knows.
+Report MakeReport(const Model& model, const PipelineResult& result);
+
+}  // namespace hif8

@@ -1,0 +1,120 @@
+#include "apps/hif8-calibrate/model_kind.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "lib/core/error.h"
+#include "lib/model/onnx/onnx_model.h"
+#include "lib/model/safetensors/checkpoint.h"
+#include "lib/quant/checkpoint_exporter.h"
+#include "lib/quant/onnx_exporter.h"
+#include "lib/runtime/checkpoint_source.h"
+#include "lib/runtime/onnx_source.h"
+#include "lib/runtime/token_data.h"
+
+namespace hif8 {
+namespace {
+
+namespace fs = std::filesystem;
+
+DataOptions MakeDataOptions(const std::string& source, const DataConfig& config) {
+  DataOptions data;
+  data.source = source;
+  data.samples = static_cast<size_t>(config.samples);
+  data.batch = static_cast<size_t>(config.batch);
+  data.drop_last = config.drop_last;
+  data.image.height = config.image.size.at(0);
+  data.image.width = config.image.size.at(1);
+  for (size_t i = 0; i < 3; ++i) {
+    data.image.mean[i] = static_cast<float>(config.image.mean.at(i));
+    data.image.std[i] = static_cast<float>(config.image.std.at(i));
+  }
+  data.image.layout =
+      config.image.layout == "nhwc" ? ImageOptions::Layout::kNhwc : ImageOptions::Layout::kNchw;
+  data.image.channels = config.image.channels == "gray"  ? ImageOptions::Channels::kGray
+                        : config.image.channels == "bgr" ? ImageOptions::Channels::kBgr
+                                                         : ImageOptions::Channels::kRgb;
+  return data;
+}
+
+class OnnxKind : public ModelKind {
+ public:
+  OnnxKind(const std::string& path, const QuantConfig& config, const ParseContext& context,
+           LogSink& log)
+      : config_(config), context_(context), model_(OnnxModel::Load(path, log)) {}
+
+  const Model& model() const override { return *model_; }
+
+  std::unique_ptr<Exporter> MakeExporter() const override {
+    return std::make_unique<OnnxExporter>(*model_, context_.formats);
+  }
+
+  std::unique_ptr<ActivationSource> OpenData(const std::string& data, const std::string& eval_data,
+                                             LogSink& log) const override {
+    if (data.empty() && eval_data.empty()) return nullptr;
+    OnnxSourceOptions options;
+    options.calibration = MakeDataOptions(data, config_.data);
+    options.evaluation = MakeDataOptions(eval_data, config_.data);
+    options.formats = &context_.formats;
+    return MakeOnnxSource(*model_, options, log);
+  }
+
+ private:
+  const QuantConfig& config_;
+  const ParseContext& context_;
+  std::unique_ptr<OnnxModel> model_;
+};
+
+class CheckpointKind : public ModelKind {
+ public:
+  CheckpointKind(const std::string& path, const QuantConfig& config, const ParseContext& context)
+      : config_(config), context_(context), checkpoint_(Checkpoint::Open(path)) {}
+
+  const Model& model() const override { return *checkpoint_; }
+
+  std::unique_ptr<Exporter> MakeExporter() const override {
+    const std::string fingerprint =
+        checkpoint_->ComputeFingerprint().hash + "\n" + WriteRecipe(config_);
+    return std::make_unique<CheckpointExporter>(checkpoint_, context_.formats, fingerprint);
+  }
+
+  std::unique_ptr<ActivationSource> OpenData(const std::string& data, const std::string& eval_data,
+                                             LogSink& log) const override {
+    if (data.empty() && eval_data.empty()) return nullptr;
+    CheckpointSourceOptions options;
+    if (!data.empty()) options.calibration = ReadTokens(data);
+    if (!eval_data.empty()) options.evaluation = ReadTokens(eval_data);
+    return std::make_unique<CheckpointSource>(checkpoint_, std::move(options), context_.formats,
+                                              log);
+  }
+
+ private:
+  TokenData ReadTokens(const std::string& path) const {
+    TokenDataOptions options;
+    options.samples = static_cast<size_t>(config_.data.samples);
+    options.sequence_length = static_cast<size_t>(config_.data.sequence_length);
+    options.tokenizer_folder = checkpoint_->path();
+    return ReadTokenData(path, options);
+  }
+
+  const QuantConfig& config_;
+  const ParseContext& context_;
+  std::shared_ptr<const Checkpoint> checkpoint_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelKind> OpenModel(const std::string& path, bool has_scales, QuantConfig* config,
+                                     const ParseContext& context, LogSink& log) {
+  const bool folder = fs::is_directory(path);
+  if (!folder && fs::path(path).extension() != ".safetensors") {
+    return std::make_unique<OnnxKind>(path, *config, context, log);
+  }
+  if (!folder && !has_scales && config->activations.rule != "cast") {
+    log.Info("a bare .safetensors file without data: only the weights are quantized");
+    config->activations.rule = "cast";
+  }
+  return std::make_unique<CheckpointKind>(path, *config, context);
+}
+
+}  // namespace hif8

@@ -1,0 +1,149 @@
+#include "apps/hif8-calibrate/plan_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+namespace hif8 {
+namespace {
+
+// One line of the plan.
+struct Row {
+  std::string layer;
+  std::string op;
+  std::string weight;      // "[64, 32] F32 -> hif8 channel max"
+  std::string activation;  // "hif8 tensor max"
+  uint64_t before = 0;     // bytes
+  uint64_t after = 0;
+  std::string reason;  // empty: quantized
+};
+
+uint64_t BytesAfter(const WeightPlan& plan) {
+  const uint64_t code_bits = plan.layout.size() * static_cast<uint64_t>(plan.format->bits());
+  return (code_bits + 7) / 8 + plan.layout.scale_count() * sizeof(float);
+}
+
+std::string OperandText(const OperandPlan& plan) {
+  return fmt::format("{} {} {}", plan.format->name(), GranularityName(plan.config.granularity),
+                     plan.rule->name());
+}
+
+Row MakeRow(const Model& model, const QuantPlan& plan, size_t index) {
+  const Layer& layer = model.layers()[index];
+  const LayerPlan& layer_plan = plan.layers[index];
+  Row row{layer.name, layer.op, "-", "-", 0, 0, layer_plan.reason};
+  if (layer.weight >= 0) {
+    const Weight& weight = model.weights()[static_cast<size_t>(layer.weight)];
+    row.weight = ShapeText(weight.shape) + " " + std::string(DTypeName(weight.dtype));
+    row.before = row.after = weight.size() * DTypeSize(weight.dtype);
+    if (layer_plan.quantized) {
+      const WeightPlan& weight_plan = plan.weights.at(layer.weight);
+      row.weight += " -> " + OperandText(weight_plan);
+      row.after = BytesAfter(weight_plan);
+    }
+  }
+  if (layer_plan.quantized && layer.activation >= 0) {
+    row.activation = OperandText(plan.activations.at(layer.activation));
+  }
+  return row;
+}
+
+std::vector<Row> MakeRows(const Model& model, const QuantPlan& plan) {
+  std::vector<Row> rows;
+  for (size_t i = 0; i < plan.layers.size(); ++i) rows.push_back(MakeRow(model, plan, i));
+  return rows;
+}
+
+// Bytes of all weights that layers use, each counted once.
+std::array<uint64_t, 2> TotalBytes(const Model& model, const QuantPlan& plan) {
+  std::array<uint64_t, 2> total{};
+  for (size_t i = 0; i < model.weights().size(); ++i) {
+    const Weight& weight = model.weights()[i];
+    const uint64_t before = weight.size() * DTypeSize(weight.dtype);
+    const auto at = plan.weights.find(static_cast<int>(i));
+    total[0] += before;
+    total[1] += at == plan.weights.end() ? before : BytesAfter(at->second);
+  }
+  return total;
+}
+
+std::string SizeText(uint64_t bytes) {
+  constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+size_t QuantizedCount(const QuantPlan& plan) {
+  return static_cast<size_t>(std::count_if(plan.layers.begin(), plan.layers.end(),
+                                           [](const LayerPlan& l) { return l.quantized; }));
+}
+
+}  // namespace
+
+std::string PlanText(const Model& model, const QuantPlan& plan) {
+  std::vector<std::array<std::string, 6>> table = {
+      {"layer", "op", "weight", "input", "before", "after"}};
+  for (const Row& row : MakeRows(model, plan)) {
+    table.push_back({row.layer, row.op, row.weight,
+                     row.reason.empty() ? row.activation : "kept: " + row.reason,
+                     SizeText(row.before), SizeText(row.after)});
+  }
+  std::array<size_t, 6> width{};
+  for (const auto& line : table) {
+    for (size_t c = 0; c < line.size(); ++c) width[c] = std::max(width[c], line[c].size());
+  }
+  std::string text;
+  for (const auto& line : table) {
+    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:<{}}  {:>{}}  {:>{}}\n", line[0], width[0],
+                        line[1], width[1], line[2], width[2], line[3], width[3], line[4], width[4],
+                        line[5], width[5]);
+  }
+  const auto [before, after] = TotalBytes(model, plan);
+  const Coverage coverage = ComputeCoverage(model, plan);
+  const std::string macs =
+      std::isnan(coverage.macs)
+          ? "multiply-adds unknown (free shapes)"
+          : fmt::format("{:.1f} % of known multiply-adds", 100 * coverage.macs);
+  text += fmt::format("\n{} of {} layers quantized: {:.1f} % of parameters, {}; weights {} -> {}\n",
+                      QuantizedCount(plan), plan.layers.size(), 100 * coverage.parameters, macs,
+                      SizeText(before), SizeText(after));
+  return text;
+}
+
+std::string PlanJson(const Model& model, const QuantPlan& plan) {
+  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+  for (const Row& row : MakeRows(model, plan)) {
+    nlohmann::ordered_json entry = {{"layer", row.layer},
+                                    {"op", row.op},
+                                    {"status", row.reason.empty() ? "quantized" : "kept"},
+                                    {"reason", row.reason},
+                                    {"weight", row.weight},
+                                    {"input", row.activation},
+                                    {"bytes_before", row.before},
+                                    {"bytes_after", row.after}};
+    layers.push_back(std::move(entry));
+  }
+  const auto [before, after] = TotalBytes(model, plan);
+  const Coverage coverage = ComputeCoverage(model, plan);
+  nlohmann::ordered_json macs;  // null when unknown
+  if (!std::isnan(coverage.macs)) macs = coverage.macs;
+  const nlohmann::ordered_json document = {
+      {"schema", "hif8.plan/1"},
+      {"layers", layers},
+      {"coverage", {{"parameters", coverage.parameters}, {"macs", macs}}},
+      {"bytes_before", before},
+      {"bytes_after", after}};
+  return document.dump(2) + "\n";
+}
+
+}  // namespace hif8

@@ -1,0 +1,84 @@
+#include "lib/quant/checkpoint_exporter.h"
+
+#include <utility>
+
+#include "lib/model/safetensors/checkpoint_writer.h"
+#include "lib/model/safetensors/written_checkpoint.h"
+
+namespace hif8 {
+namespace {
+
+class Written : public WrittenWeights {
+ public:
+  Written(std::shared_ptr<const Checkpoint> checkpoint, const QuantPlan& plan,
+          const std::filesystem::path& dir)
+      : written_(std::move(checkpoint), dir), plan_(plan) {}
+
+  EncodedWeight Read(int weight) const override {
+    const WeightPlan& plan = plan_.weights.at(weight);
+    return written_.Read(weight, std::string(plan.format->name()), plan.layout);
+  }
+
+ private:
+  WrittenCheckpoint written_;
+  const QuantPlan& plan_;
+};
+
+LayerScheme SchemeOf(const Layer& layer, const QuantPlan& plan) {
+  LayerScheme scheme;
+  const WeightPlan& weight = plan.weights.at(layer.weight);
+  scheme.weight_format = weight.format->name();
+  scheme.weight_bits = weight.format->bits();
+  scheme.weight_granularity = weight.config.granularity;
+  const auto input = plan.activations.find(layer.activation);
+  if (input != plan.activations.end()) {
+    scheme.input_format = input->second.format->name();
+    scheme.input_bits = input->second.format->bits();
+    scheme.input_granularity = input->second.config.granularity;
+    scheme.input_dynamic = !input->second.rule->NeedsData();
+  }
+  return scheme;
+}
+
+// Scale dtype is a property of the whole checkpoint; plans hold it per weight.
+DType ScaleDTypeOf(const QuantPlan& plan) {
+  for (const auto& [index, weight] : plan.weights) {
+    if (weight.params.scale_dtype == ScaleDType::kBF16) return DType::kBF16;
+  }
+  return DType::kF32;
+}
+
+}  // namespace
+
+uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::filesystem::path& dir,
+                                   LogSink& log) const {
+  CheckpointPlan plan;
+  plan.simulated = request.simulated;
+  plan.weight_scale_dtype = ScaleDTypeOf(request.plan);
+  plan.fingerprint = fingerprint_;
+  for (size_t i = 0; i < request.plan.layers.size(); ++i) {
+    if (!request.plan.layers[i].quantized) continue;
+    const Layer& layer = checkpoint_->layers()[i];
+    const int index = static_cast<int>(i);
+    const auto scale = request.activation_scales.find(layer.activation);
+    if (layer.weight < 0) {
+      plan.cache_scales[index] = scale->second;
+      continue;
+    }
+    plan.layers[index] = SchemeOf(layer, request.plan);
+    if (!plan.layers[index].input_dynamic) plan.input_scales[index] = scale->second;
+  }
+  WriteCheckpoint(*checkpoint_, plan, formats_, request.encode, dir, log);
+  uint64_t bytes = 0;
+  for (const auto& shard : checkpoint_->files().shards) {
+    bytes += std::filesystem::file_size(dir / shard->path().filename());
+  }
+  return bytes;
+}
+
+std::unique_ptr<WrittenWeights> CheckpointExporter::Open(const QuantPlan& plan,
+                                                         const std::filesystem::path& dir) const {
+  return std::make_unique<Written>(checkpoint_, plan, dir);
+}
+
+}  // namespace hif8

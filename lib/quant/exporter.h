@@ -1,0 +1,47 @@
+// The interface between the pipeline and what writes a model in its own kind of file.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "lib/core/log.h"
+#include "lib/model/model.h"
+#include "lib/quant/plan.h"
+
+namespace hif8 {
+
+struct ExportRequest {
+  const QuantPlan& plan;
+  // Static scales by index into Model::activations(): one for every activation of the plan.
+  const std::map<int, float>& activation_scales;
+  // Solves and encodes a weight of the plan. May be called from several threads, once per weight.
+  const std::function<EncodedWeight(int)>& encode;
+  // Decoded weights in the model's own types instead of codes; activations stay as they are.
+  bool simulated = false;
+};
+
+// The quantized weights of a written model.
+class WrittenWeights {
+ public:
+  virtual ~WrittenWeights() = default;
+  // Codes and scales of a weight of the plan as they stand in the files.
+  virtual EncodedWeight Read(int weight) const = 0;
+};
+
+class Exporter {
+ public:
+  virtual ~Exporter() = default;
+  // True when Write takes over the finished files of an interrupted run that it finds in `dir`.
+  virtual bool Resumable() const { return false; }
+  // Writes every file of the quantized model below `dir`, which exists. Returns the size of those
+  // that hold tensors.
+  virtual uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,
+                         LogSink& log) const = 0;
+  // Opens what Write() wrote for the same plan.
+  virtual std::unique_ptr<WrittenWeights> Open(const QuantPlan& plan,
+                                               const std::filesystem::path& dir) const = 0;
+};
+
+}  // namespace hif8

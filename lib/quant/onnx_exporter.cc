@@ -1,0 +1,44 @@
+#include "lib/quant/onnx_exporter.h"
+
+#include <utility>
+
+#include "lib/model/onnx/onnx_writer.h"
+
+namespace hif8 {
+namespace {
+
+class Written : public WrittenWeights {
+ public:
+  Written(const OnnxModel& model, const std::filesystem::path& dir)
+      : model_(model), artifact_(OnnxArtifact::Open(dir)) {}
+
+  EncodedWeight Read(int weight) const override {
+    return artifact_->ReadCodes(model_.weights()[static_cast<size_t>(weight)].name);
+  }
+
+ private:
+  const OnnxModel& model_;
+  std::unique_ptr<OnnxArtifact> artifact_;
+};
+
+}  // namespace
+
+uint64_t OnnxExporter::Write(const ExportRequest& request, const std::filesystem::path& dir,
+                             LogSink& log) const {
+  OnnxWritePlan plan;
+  for (const LayerPlan& layer : request.plan.layers) plan.quantized.push_back(layer.quantized);
+  for (const auto& [index, operand] : request.plan.activations) {
+    plan.activations[index] = {std::string(operand.format->name()),
+                               request.activation_scales.at(index)};
+  }
+  plan.encode = request.encode;
+  plan.simulated = request.simulated;
+  return WriteOnnxModel(model_, plan, formats_, dir, log).bytes;
+}
+
+std::unique_ptr<WrittenWeights> OnnxExporter::Open(const QuantPlan& /*plan*/,
+                                                   const std::filesystem::path& dir) const {
+  return std::make_unique<Written>(model_, dir);
+}
+
+}  // namespace hif8

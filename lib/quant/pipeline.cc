@@ -1,0 +1,280 @@
+#include "lib/quant/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+#include "lib/core/interrupt.h"
+#include "lib/core/output_dir.h"
+#include "lib/core/parallel.h"
+#include "lib/quant/stats_file.h"
+#include "lib/quant/weight_quantizer.h"
+
+namespace hif8 {
+namespace {
+
+class Pipeline {
+ public:
+  Pipeline(const PipelineInputs& in, const PipelineOptions& options, LogSink& log)
+      : in_(in), options_(options), log_(log) {}
+
+  PipelineResult Run(
+      const std::function<void(const PipelineResult&, const std::filesystem::path&)>& finish) {
+    Timed("plan", [&] { result_.plan = MakePlan(in_.model, in_.config, in_.context); });
+    RequireQuantizedLayers();
+    // Claimed before the long work, so that an output that cannot be written fails at once.
+    OutputDir out(
+        options_.output, options_.force,
+        in_.exporter.Resumable() ? OutputDir::Unfinished::kKeep : OutputDir::Unfinished::kRemove);
+    Timed("collect", [&] { Collect(); });
+    RequireQuantizedLayers();
+    result_.coverage = ComputeCoverage(in_.model, result_.plan);
+    Timed("apply", [&] { Apply(out.path()); });
+    Timed("measure", [&] { Measure(out.path()); });
+    WriteSideFiles(out.path());
+    finish(result_, out.path());
+    CheckInterrupt();
+    out.Commit();
+    return std::move(result_);
+  }
+
+ private:
+  template <typename Body>
+  void Timed(const char* stage, const Body& body) {
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    result_.seconds[stage] += elapsed.count();
+    CheckInterrupt();
+  }
+
+  void Warn(std::string message) {
+    log_.Warn(message);
+    result_.warnings.push_back(std::move(message));
+  }
+
+  // A model in which nothing is quantized is an error that says why.
+  void RequireQuantizedLayers() const {
+    const std::vector<LayerPlan>& layers = result_.plan.layers;
+    if (std::any_of(layers.begin(), layers.end(), [](const LayerPlan& l) { return l.quantized; })) {
+      return;
+    }
+    std::string message = "no layer can be quantized";
+    if (layers.empty()) message += ": the model has no layer with weights";
+    for (size_t i = 0; i < std::min<size_t>(layers.size(), 3); ++i) {
+      message += (i == 0 ? ": '" : "; '") + in_.model.layers()[i].name + "': " + layers[i].reason;
+    }
+    if (layers.size() > 3) message += "; and " + std::to_string(layers.size() - 3) + " more";
+    throw ModelError(message, "--dry-run lists every layer with the reason why it is kept",
+                     in_.model.path().string());
+  }
+
+  void Collect() {
+    result_.fingerprint = in_.model.ComputeFingerprint();
+    if (!options_.calibration.empty()) {
+      TakeScalesFrom(options_.calibration);
+      return;
+    }
+    const std::vector<int> wanted = result_.plan.ObservedActivations();
+    StatsFile stats;
+    if (!options_.stats_in.empty()) {
+      stats = ReadStatsFiles(options_.stats_in, result_.fingerprint);
+    } else if (in_.source != nullptr && (!wanted.empty() || !options_.stats_out.empty())) {
+      stats = Observe(wanted);
+    } else if (!wanted.empty()) {
+      throw UsageError("static activation scales need calibration data, and none was given",
+                       "give --data, --stats-in or --calibration; or --recipe cast to convert "
+                       "activations without a scale");
+    }
+    if (!options_.stats_out.empty()) WriteStatsFile(options_.stats_out, stats);
+    result_.calibration_samples = stats.samples;
+    result_.synthetic = stats.synthetic;
+    SolveActivations(ByActivation(std::move(stats)));
+  }
+
+  StatsFile Observe(const std::vector<int>& wanted) {
+    StatsFile stats;
+    std::vector<TensorStats> records = in_.source->Collect(wanted);
+    stats.model = result_.fingerprint;
+    stats.samples = in_.source->samples();
+    stats.synthetic = in_.source->synthetic();
+    for (const int index : wanted) {
+      const size_t at = static_cast<size_t>(index);
+      stats.records.emplace(in_.model.activations()[at].name, std::move(records[at]));
+    }
+    return stats;
+  }
+
+  std::vector<TensorStats> ByActivation(StatsFile stats) const {
+    const std::vector<Activation>& activations = in_.model.activations();
+    std::map<std::string, size_t> index;
+    for (size_t i = 0; i < activations.size(); ++i) index[activations[i].name] = i;
+    std::vector<TensorStats> records(activations.size());
+    for (auto& [name, record] : stats.records) {
+      const auto at = index.find(name);
+      if (at != index.end()) records[at->second] = std::move(record);
+    }
+    return records;
+  }
+
+  void SolveActivations(const std::vector<TensorStats>& stats) {
+    result_.unobserved = KeepUnobserved(in_.model, stats, &result_.plan);
+    for (const std::string& layer : result_.unobserved) {
+      Warn("layer '" + layer + "' stays in high precision: " + ReasonOf(layer));
+    }
+    const std::vector<std::pair<int, OperandPlan>> plans(result_.plan.activations.begin(),
+                                                         result_.plan.activations.end());
+    std::vector<ActivationScale> scales(plans.size());
+    ParallelFor(plans.size(), [&](size_t i) {
+      const TensorStats& record = stats[static_cast<size_t>(plans[i].first)];
+      const OperandPlan& operand = plans[i].second;
+      scales[i] = {operand.rule->Solve(record, *operand.format, operand.params),
+                   std::string(operand.rule->name()), record.samples()};
+    });
+    for (size_t i = 0; i < plans.size(); ++i) {
+      const size_t at = static_cast<size_t>(plans[i].first);
+      WarnNonFinite(in_.model.activations()[at].name, stats[at]);
+      result_.activations[plans[i].first] = std::move(scales[i]);
+    }
+  }
+
+  void WarnNonFinite(const std::string& name, const TensorStats& stats) {
+    const uint64_t bad = stats.nan_count() + stats.inf_count();
+    if (bad == 0) return;
+    Warn("tensor '" + name + "': " + std::to_string(stats.nan_count()) + " NaN and " +
+         std::to_string(stats.inf_count()) + " infinite of " + std::to_string(stats.count() + bad) +
+         " values were left out of the statistics");
+  }
+
+  std::string ReasonOf(const std::string& layer) const {
+    for (size_t i = 0; i < result_.plan.layers.size(); ++i) {
+      if (in_.model.layers()[i].name == layer) return result_.plan.layers[i].reason;
+    }
+    return {};
+  }
+
+  void TakeScalesFrom(const std::filesystem::path& file) {
+    const Calibration calibration = ParseCalibration(ReadFile(file), file.string());
+    if (!(calibration.model == result_.fingerprint)) {
+      throw UsageError("the calibration is of another model: " + calibration.model.files + " (" +
+                           calibration.model.hash + "), found " + result_.fingerprint.files + " (" +
+                           result_.fingerprint.hash + ")",
+                       "calibrate this model with --data", file.string());
+    }
+    const std::map<std::string, ActivationScale> scales = calibration.ActivationScales();
+    result_.unobserved = calibration.unobserved;
+    KeepLayers(in_.model, calibration.unobserved, "its input had no statistics when calibrated",
+               &result_.plan);
+    for (const auto& [index, operand] : result_.plan.activations) {
+      const std::string& name = in_.model.activations()[static_cast<size_t>(index)].name;
+      const auto at = scales.find(name);
+      if (at == scales.end()) {
+        throw UsageError("the calibration has no scale for tensor '" + name + "'",
+                         "calibrate again with --data, or keep the layers that read it",
+                         file.string());
+      }
+      result_.activations[index] = at->second;
+    }
+    result_.calibration_samples = calibration.samples;
+    result_.synthetic = calibration.synthetic;
+  }
+
+  EncodedWeight Encode(int index, WeightResult* result) const {
+    const Weight& info = in_.model.weights()[static_cast<size_t>(index)];
+    const WeightPlan& plan = result_.plan.weights.at(index);
+    const Tensor tensor = in_.model.ReadWeight(index);
+    WeightScales solved =
+        SolveWeight(info.name, tensor.view, plan.layout, *plan.rule, *plan.format, plan.params);
+    result->note = plan.note.empty() ? solved.note : plan.note;
+    return EncodeWeight(tensor.view, plan.layout, std::move(solved.scales), *plan.format);
+  }
+
+  void Apply(const std::filesystem::path& dir) {
+    for (const auto& [index, plan] : result_.plan.weights) result_.weights[index];
+    std::map<int, float> scales;
+    for (const auto& [index, scale] : result_.activations) scales[index] = scale.choice.scale;
+    const std::function<EncodedWeight(int)> encode = [&](int index) {
+      CheckInterrupt();
+      return Encode(index, &result_.weights.at(index));
+    };
+    result_.bytes_after =
+        in_.exporter.Write({result_.plan, scales, encode, options_.simulated}, dir, log_);
+  }
+
+  // Weights are measured on what was read back; the network is run from the written file.
+  void Measure(const std::filesystem::path& dir) {
+    if (!options_.simulated) {
+      const std::unique_ptr<WrittenWeights> written = in_.exporter.Open(result_.plan, dir);
+      for (auto& [index, result] : result_.weights) MeasureWritten(*written, index, &result);
+    }
+    if (in_.source == nullptr) return;
+    std::map<int, QuantizedActivation> quantized;
+    for (const auto& [index, scale] : result_.activations) {
+      quantized[index] = {scale.choice.scale, scale.choice.reference,
+                          result_.plan.activations.at(index).format->OverflowThreshold()};
+    }
+    result_.measurement = in_.source->Measure(dir, quantized);
+  }
+
+  void MeasureWritten(const WrittenWeights& weights, int index, WeightResult* result) {
+    CheckInterrupt();
+    const Tensor original = in_.model.ReadWeight(index);
+    const WeightPlan& plan = result_.plan.weights.at(index);
+    const EncodedWeight written = weights.Read(index);
+    result->error = MeasureWeight(original.view, written, *plan.format);
+    result->amax = static_cast<float>(result->error.Amax());
+    if (written.scales.size() == 1) result->scale = written.scales.front();
+    Hasher hasher;
+    hasher.Update(std::as_bytes(std::span(written.scales)));
+    result->scales_hash = hasher.Hex();
+    result->bytes_before = original.view.bytes();
+    result->bytes_after = written.codes.size() + written.scales.size() * sizeof(float);
+  }
+
+  void WriteSideFiles(const std::filesystem::path& dir) const {
+    WriteFileAtomically(dir / "recipe.yaml", WriteRecipe(in_.config));
+    Calibration calibration;
+    calibration.model = result_.fingerprint;
+    calibration.samples = result_.calibration_samples;
+    calibration.synthetic = result_.synthetic;
+    calibration.unobserved = result_.unobserved;
+    for (size_t i = 0; i < result_.plan.layers.size(); ++i) {
+      if (result_.plan.layers[i].quantized) AddCalibratedLayer(in_.model.layers()[i], &calibration);
+    }
+    WriteFileAtomically(dir / "calibration.yaml", FormatCalibration(calibration));
+  }
+
+  void AddCalibratedLayer(const Layer& layer, Calibration* calibration) const {
+    CalibratedLayer entry;
+    entry.layer = layer.name;
+    if (layer.weight >= 0) {
+      entry.weight = in_.model.weights()[static_cast<size_t>(layer.weight)].name;
+      entry.weight_rule = std::string(result_.plan.weights.at(layer.weight).rule->name());
+      entry.weight_hash = result_.weights.at(layer.weight).scales_hash;
+    }
+    for (const int index : {layer.activation, layer.second_activation}) {
+      if (index < 0) continue;
+      entry.inputs.emplace_back(in_.model.activations()[static_cast<size_t>(index)].name,
+                                result_.activations.at(index));
+    }
+    calibration->layers.push_back(std::move(entry));
+  }
+
+  const PipelineInputs& in_;
+  const PipelineOptions& options_;
+  LogSink& log_;
+  PipelineResult result_;
+};
+
+}  // namespace
+
+PipelineResult RunPipeline(
+    const PipelineInputs& inputs, const PipelineOptions& options, LogSink& log,
+    const std::function<void(const PipelineResult&, const std::filesystem::path&)>& finish) {
+  return Pipeline(inputs, options, log).Run(finish);
+}
+
+}  // namespace hif8

@@ -1,0 +1,72 @@
+// plan -> collect -> solve -> apply -> measure, for any kind of model.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/core/log.h"
+#include "lib/model/model.h"
+#include "lib/quant/calibration_file.h"
+#include "lib/quant/config.h"
+#include "lib/quant/exporter.h"
+#include "lib/quant/plan.h"
+#include "lib/runtime/activation_source.h"
+
+namespace hif8 {
+
+struct PipelineOptions {
+  std::filesystem::path output;
+  bool force = false;
+  bool simulated = false;
+  std::vector<std::filesystem::path> stats_in;  // replace the data pass; merged
+  std::filesystem::path stats_out;              // empty: not saved
+  std::filesystem::path calibration;            // a calibration.yaml instead of data; empty: none
+};
+
+// What became of one weight, measured on the written file.
+struct WeightResult {
+  float amax = 0;
+  float scale = 0;  // the one scale, when granularity is per tensor
+  std::string scales_hash;
+  std::string note;
+  ErrorMetrics error;
+  uint64_t bytes_before = 0;
+  uint64_t bytes_after = 0;  // codes and scales
+};
+
+struct PipelineResult {
+  Fingerprint fingerprint;
+  QuantPlan plan;
+  std::map<int, ActivationScale> activations;  // by index, like the plan's
+  std::map<int, WeightResult> weights;
+  Measurement measurement;  // empty vectors when nothing was run
+  Coverage coverage;
+  uint64_t bytes_after = 0;  // of the written files that hold tensors; before: in `fingerprint`
+  uint64_t calibration_samples = 0;
+  bool synthetic = false;
+  std::vector<std::string> unobserved;  // layers kept because no finite input was observed
+  std::vector<std::string> warnings;
+  std::map<std::string, double> seconds;  // by stage
+};
+
+// What the pipeline works with.
+struct PipelineInputs {
+  const Model& model;
+  const QuantConfig& config;
+  const ParseContext& context;
+  const Exporter& exporter;
+  ActivationSource* source = nullptr;  // null: no data was given
+};
+
+// Runs the whole way. `finish` is called with the result and the folder that is about to appear, so
+// that further files (the report) can be written into it; nothing is visible at options.output
+// before it returns. Throws kModel when the plan quantizes nothing, kUsage when scales need data
+// and none was given.
+PipelineResult RunPipeline(
+    const PipelineInputs& inputs, const PipelineOptions& options, LogSink& log,
+    const std::function<void(const PipelineResult&, const std::filesystem::path&)>& finish);
+
+}  // namespace hif8

@@ -1,0 +1,248 @@
+#include "lib/quant/plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "lib/core/error.h"
+#include "lib/core/pattern.h"
+#include "lib/quant/config_layers.h"
+
+namespace hif8 {
+namespace {
+
+// Block number of every layer: the model's own, or the number that the recipe's `blocks` pattern
+// finds.
+std::vector<int> BlockNumbers(const Model& model, const QuantConfig& config) {
+  const std::vector<Layer>& layers = model.layers();
+  std::vector<int> blocks(layers.size(), -1);
+  const bool own =
+      std::any_of(layers.begin(), layers.end(), [](const Layer& l) { return l.block >= 0; });
+  if (config.blocks.empty()) {
+    if (config.high_precision_layers > 0 && !own) {
+      throw UsageError("high_precision_layers needs to know which layers form a block",
+                       "give 'blocks', a regular expression with one number group, e.g. "
+                       "--set 'blocks=layers\\.(\\d+)\\.'");
+    }
+    for (size_t i = 0; i < layers.size(); ++i) blocks[i] = layers[i].block;
+    return blocks;
+  }
+  const Pattern pattern(config.blocks, "blocks");
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::optional<std::string> group = pattern.FirstGroup(layers[i].name);
+    if (!group) continue;
+    const char* end = group->data() + group->size();
+    const auto result = std::from_chars(group->data(), end, blocks[i]);
+    if (result.ec != std::errc() || result.ptr != end || blocks[i] < 0) {
+      throw UsageError(
+          "'blocks' must find a number, found '" + *group + "' in layer '" + layers[i].name + "'",
+          "put the parentheses around the digits only, e.g. 'layers\\.(\\d+)\\.'");
+    }
+  }
+  return blocks;
+}
+
+// Why the layer stays as it is, or empty.
+std::string KeptBecause(const Layer& layer, const QuantConfig& config, const LayerRules& rules) {
+  if (!layer.unsupported.empty()) return layer.unsupported;
+  if (layer.optional) {
+    const bool asked = (layer.option == "attention" && config.attention) ||
+                       (layer.option == "kv_cache" && config.kv_cache.rule != "off") ||
+                       (layer.option == "embeddings" && config.embeddings) ||
+                       (layer.option == "lm_head" && config.lm_head);
+    const char* value = layer.option == "kv_cache" ? ".rule" : ": true";
+    if (!asked) return "quantized only with " + layer.option + value;
+  }
+  return rules.KeptBecause(layer.name);
+}
+
+class Planner {
+ public:
+  Planner(const Model& model, const QuantConfig& config, const ParseContext& context)
+      : model_(model), config_(config), context_(context), rules_(config) {}
+
+  QuantPlan Make() {
+    CheckPatterns();
+    const std::vector<int> blocks = BlockNumbers(model_, config_);
+    const int block_count =
+        blocks.empty() ? 0 : *std::max_element(blocks.begin(), blocks.end()) + 1;
+    plan_.layers.resize(model_.layers().size());
+    for (size_t i = 0; i < plan_.layers.size(); ++i) {
+      const Layer& layer = model_.layers()[i];
+      std::string reason = KeptBecause(layer, config_, rules_);
+      if (reason.empty() &&
+          IsHighPrecisionBlock(blocks[i], block_count, config_.high_precision_layers)) {
+        reason = "block " + std::to_string(blocks[i]) + " is one of " +
+                 std::to_string(config_.high_precision_layers) + " high-precision blocks";
+      }
+      plan_.layers[i] = {reason.empty(), std::move(reason)};
+      if (plan_.layers[i].quantized) AddOperands(layer);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void CheckPatterns() const {
+    std::vector<std::string> names;
+    for (const Layer& layer : model_.layers()) names.push_back(layer.name);
+    rules_.RequireMatches(names);
+  }
+
+  OperandPlan MakeOperand(const OperandConfig& config) const {
+    OperandPlan operand;
+    operand.format = &context_.formats.Get(config.format);
+    operand.rule = &context_.rules.Get(config.rule);
+    operand.config = config;
+    operand.params = MakeScaleParams(config, config_);
+    return operand;
+  }
+
+  // Inserts, or checks that the layer that came first asked for the same.
+  template <typename Plan>
+  void Share(std::map<int, Plan>* plans, int index, Plan plan, const std::string& tensor,
+             const std::string& layer) {
+    const auto [at, added] = plans->emplace(index, std::move(plan));
+    std::string& first = first_user_[tensor];
+    if (added) {
+      first = layer;
+    } else if (at->second.config != plan.config) {
+      throw UsageError("layers '" + first + "' and '" + layer + "' share the tensor '" + tensor +
+                           "' but the recipe's overrides ask for different things",
+                       "write one override that matches both");
+    }
+  }
+
+  void AddOperands(const Layer& layer) {
+    const LayerConfig config = rules_.Resolve(layer.name);
+    if (layer.weight >= 0) {
+      const Weight& weight = model_.weights()[static_cast<size_t>(layer.weight)];
+      Share(&plan_.weights, layer.weight, MakeWeight(weight, config.weights), weight.name,
+            layer.name);
+    }
+    for (const int index : {layer.activation, layer.second_activation}) {
+      if (index < 0) continue;
+      const bool cached = layer.option == "kv_cache";
+      Share(&plan_.activations, index,
+            MakeActivation(cached ? config_.kv_cache : config.activations),
+            model_.activations()[static_cast<size_t>(index)].name, layer.name);
+    }
+  }
+
+  WeightPlan MakeWeight(const Weight& weight, const OperandConfig& config) const {
+    WeightPlan plan{MakeOperand(config), {}};
+    if (config.granularity == Granularity::kChannel) {
+      plan.layout = weight.channels;
+      plan.note = weight.note;
+    } else if (config.granularity == Granularity::kTensor) {
+      plan.layout = ChannelLayout::PerTensor(weight.size());
+    } else {
+      throw Unsupported("weights", config);
+    }
+    return plan;
+  }
+
+  OperandPlan MakeActivation(const OperandConfig& config) const {
+    if (config.granularity != Granularity::kTensor) throw Unsupported("activations", config);
+    return MakeOperand(config);
+  }
+
+  Error Unsupported(const std::string& operand, const OperandConfig& config) const {
+    return UsageError(operand + " of granularity '" +
+                          std::string(GranularityName(config.granularity)) +
+                          "' cannot be written for " + std::string(model_.kind()) + " models",
+                      "known: weights tensor, channel; activations tensor");
+  }
+
+  const Model& model_;
+  const QuantConfig& config_;
+  const ParseContext& context_;
+  LayerRules rules_;
+  QuantPlan plan_;
+  std::map<std::string, std::string> first_user_;
+};
+
+// Removes operands that no quantized layer uses any more.
+void DropUnusedOperands(const Model& model, QuantPlan* plan) {
+  std::map<int, WeightPlan> weights;
+  std::map<int, OperandPlan> activations;
+  for (size_t i = 0; i < plan->layers.size(); ++i) {
+    if (!plan->layers[i].quantized) continue;
+    const Layer& layer = model.layers()[i];
+    if (layer.weight >= 0) weights.insert(*plan->weights.find(layer.weight));
+    for (const int index : {layer.activation, layer.second_activation}) {
+      if (index >= 0) activations.insert(*plan->activations.find(index));
+    }
+  }
+  plan->weights = std::move(weights);
+  plan->activations = std::move(activations);
+}
+
+// Why data says that the tensor cannot be quantized, or empty.
+std::string UnusableBecause(const TensorStats& stats) {
+  if (stats.count() > 0) return {};
+  if (stats.nan_count() + stats.inf_count() > 0) return "its input was never finite";
+  return "its input was never observed: no sample reached it";
+}
+
+}  // namespace
+
+std::vector<int> QuantPlan::ObservedActivations() const {
+  std::vector<int> wanted;
+  for (const auto& [index, operand] : activations) {
+    if (operand.rule->NeedsData()) wanted.push_back(index);
+  }
+  return wanted;
+}
+
+QuantPlan MakePlan(const Model& model, const QuantConfig& config, const ParseContext& context) {
+  return Planner(model, config, context).Make();
+}
+
+std::vector<std::string> KeepUnobserved(const Model& model, const std::vector<TensorStats>& stats,
+                                        QuantPlan* plan) {
+  std::vector<std::string> taken_back;
+  for (size_t i = 0; i < plan->layers.size(); ++i) {
+    LayerPlan& layer_plan = plan->layers[i];
+    const Layer& layer = model.layers()[i];
+    for (const int index : {layer.activation, layer.second_activation}) {
+      if (!layer_plan.quantized || index < 0) continue;
+      if (!plan->activations.at(index).rule->NeedsData()) continue;
+      const std::string reason = UnusableBecause(stats[static_cast<size_t>(index)]);
+      if (reason.empty()) continue;
+      layer_plan = {false, reason};
+      taken_back.push_back(layer.name);
+    }
+  }
+  DropUnusedOperands(model, plan);
+  return taken_back;
+}
+
+void KeepLayers(const Model& model, const std::vector<std::string>& names,
+                const std::string& reason, QuantPlan* plan) {
+  for (size_t i = 0; i < plan->layers.size(); ++i) {
+    if (!plan->layers[i].quantized) continue;
+    if (std::find(names.begin(), names.end(), model.layers()[i].name) == names.end()) continue;
+    plan->layers[i] = {false, reason};
+  }
+  DropUnusedOperands(model, plan);
+}
+
+Coverage ComputeCoverage(const Model& model, const QuantPlan& plan) {
+  Coverage coverage;
+  uint64_t elements = 0;
+  for (const auto& [index, weight] : plan.weights) elements += weight.layout.size();
+  const uint64_t all = model.parameter_count();
+  coverage.parameters = all > 0 ? static_cast<double>(elements) / static_cast<double>(all) : 0;
+  double macs = 0;
+  double all_macs = 0;
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    all_macs += model.layers()[i].macs;
+    if (plan.layers[i].quantized) macs += model.layers()[i].macs;
+  }
+  coverage.macs = all_macs > 0 ? macs / all_macs : std::numeric_limits<double>::quiet_NaN();
+  return coverage;
+}
+
+}  // namespace hif8

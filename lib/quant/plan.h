@@ -1,0 +1,66 @@
+// What will be quantized, how, and why not: decided once, printed by --dry-run, executed by the
+// pipeline.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/model/model.h"
+#include "lib/numeric/number_format.h"
+#include "lib/numeric/tensor_stats.h"
+#include "lib/quant/calibrator.h"
+#include "lib/quant/config.h"
+
+namespace hif8 {
+
+// How one operand is quantized. The pointers refer to registries that outlive the plan.
+struct OperandPlan {
+  const NumberFormat* format = nullptr;
+  const Calibrator* rule = nullptr;
+  OperandConfig config;
+  ScaleParams params;
+  std::string note;  // why it is coarser than asked, or empty
+};
+
+struct WeightPlan : OperandPlan {
+  ChannelLayout layout;
+};
+
+struct LayerPlan {
+  bool quantized = false;
+  std::string reason;  // why it stays in high precision, or empty
+};
+
+struct QuantPlan {
+  std::vector<LayerPlan> layers;      // indexed like Model::layers()
+  std::map<int, WeightPlan> weights;  // by index into Model::weights(): those that are quantized
+  std::map<int, OperandPlan> activations;  // by index into Model::activations()
+
+  // Activations whose scale must come from data.
+  std::vector<int> ObservedActivations() const;
+};
+
+// Decides for every layer. Throws kUsage when a pattern matches nothing, when layers that share a
+// tensor ask for different things, or when the recipe asks for what this kind of model has no way
+// to hold.
+QuantPlan MakePlan(const Model& model, const QuantConfig& config, const ParseContext& context);
+
+// Takes back from the plan the layers whose input was never observed or never finite. `stats` is
+// indexed like Model::activations(). Returns the names of the layers that were taken back.
+std::vector<std::string> KeepUnobserved(const Model& model, const std::vector<TensorStats>& stats,
+                                        QuantPlan* plan);
+
+// Takes the named layers back from the plan, for that reason.
+void KeepLayers(const Model& model, const std::vector<std::string>& names,
+                const std::string& reason, QuantPlan* plan);
+
+// Shares, from 0 to 1: quantized elements of all floating-point constants, quantized multiply-adds
+// of all known.
+struct Coverage {
+  double parameters = 0;
+  double macs = 0;
+};
+Coverage ComputeCoverage(const Model& model, const QuantPlan& plan);
+
+}  // namespace hif8
