@@ -34,6 +34,28 @@ function(hif8_app name)
   target_compile_definitions(${name} PRIVATE HIF8_VERSION="${PROJECT_VERSION}")
   set_target_properties(${name} PROPERTIES INSTALL_RPATH "${HIF8_INSTALL_RPATH}")
   install(TARGETS ${name} DESTINATION ${CMAKE_INSTALL_BINDIR})
+  hif8_generated_files(${name})
+endfunction()
+
+# Manual page and completions, which the program itself prints from its table of options.
+function(hif8_generated_files name)
+  set(folder ${CMAKE_BINARY_DIR}/generated)
+  file(MAKE_DIRECTORY ${folder})
+  set(commands)
+  foreach(pair "man:${name}.1" "completion-bash:${name}" "completion-zsh:_${name}"
+      "completion-fish:${name}.fish")
+    string(REPLACE ":" ";" pair ${pair})
+    list(GET pair 0 kind)
+    list(GET pair 1 file)
+    list(APPEND commands COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0
+      $<TARGET_FILE:${name}> --generate ${kind} > ${folder}/${file})
+  endforeach()
+  add_custom_command(TARGET ${name} POST_BUILD ${commands} VERBATIM)
+  install(FILES ${folder}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${folder}/${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${folder}/_${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${folder}/${name}.fish
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endfunction()
 
 # The native custom operators for a user's own ONNX Runtime session. It exports RegisterCustomOps alone and

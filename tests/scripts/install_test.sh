@@ -22,6 +22,12 @@ for program in hif8-calibrate hif8-report; do
     fail "$program looks for libraries in the build folder"
   fi
 done
+for program in hif8-calibrate hif8-report; do
+  for file in "man/man1/$program.1" "bash-completion/completions/$program" "zsh/site-functions/_$program" \
+    "fish/vendor_completions.d/$program.fish"; do
+    grep -q "$program" "prefix/share/$file" || fail "share/$file was not installed"
+  done
+done
 plugin=$(find prefix -name libhif8_onnxruntime.so)
 [[ -n $plugin ]] || fail "libhif8_onnxruntime.so was not installed"
 exported=$(nm -D --defined-only "$plugin" | awk '$2 ~ /[A-Z]/ {print $3}' | sort | tr '\n' ' ')
