@@ -310,9 +310,8 @@ cli::ProgramSpec CalibrateSpec() {
       {"The plan only: what would be quantized, and why not",
        "hif8-calibrate model.onnx --data calib.npz --dry-run"},
       {"Searched scales, one layer kept, a gate",
-       "hif8-calibrate model.onnx --data calib.npz -o out/ --weight-scale mse --activation-scale "
-       "mse "
-       "--keep '^head\\.' --fail-if 'network_sqnr<15'"},
+       "hif8-calibrate model.onnx --data calib/ -o out/ --activation-scale mse --keep '^head\\.' "
+       "--fail-if 'network_sqnr<15'"},
       {"Weights only, no data needed", "hif8-calibrate Qwen3-8B/ -o Qwen3-8B-HiF8/ --recipe cast"},
   };
   return spec;
