@@ -64,6 +64,7 @@ void ToDouble(const TensorView& view, std::byte* out) {
 
 Conversion ConversionBetween(DType from, DType to) {
   if (from == to) return Conversion::kNone;
+  if (from == DType::kU16 && to == DType::kBF16) return Conversion::kBits;
   if (IsFloat(from) && IsFloat(to)) {
     return Holds(to, from) ? Conversion::kExact : Conversion::kRounded;
   }
@@ -76,7 +77,9 @@ Conversion ConversionBetween(DType from, DType to) {
 Tensor Convert(const TensorView& view, DType to) {
   std::byte* out = nullptr;
   Tensor tensor = Tensor::Allocate(to, view.shape, &out);
-  if (!IsFloat(to)) {
+  if (ConversionBetween(view.dtype, to) == Conversion::kBits) {
+    std::copy_n(view.data, view.bytes(), out);
+  } else if (!IsFloat(to)) {
     Widen(view, DTypeSize(to), out);
   } else if (to == DType::kF64) {
     ToDouble(view, out);

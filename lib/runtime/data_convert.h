@@ -8,6 +8,7 @@ namespace hif8 {
 enum class Conversion {
   kNone,     // the same type
   kExact,    // every value is kept: fp16 to fp32, int32 to int64, ...
+  kBits,     // uint16 holds the bits of bf16, which NumPy does not know
   kRounded,  // between floating-point types, rounded to nearest even
   kRefused   // anything else
 };

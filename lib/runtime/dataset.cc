@@ -98,6 +98,9 @@ class Matcher {
       case Conversion::kExact:
         Note("input '" + input.name + "': " + from + " is converted to " + to, where);
         break;
+      case Conversion::kBits:
+        Note("input '" + input.name + "': " + from + " is taken for the bits of " + to, where);
+        break;
       case Conversion::kRounded:
         Warn("input '" + input.name + "': " + from + " is rounded to " + to, where);
         break;

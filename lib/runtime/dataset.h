@@ -84,7 +84,7 @@ class Dataset {
 // that do not fit; samples that a fixed batch does not divide, without drop_last) and kUsage (a
 // malformed random:N, fewer `samples` than one run needs). `log` gets notes on what is left out or
 // converted: floating-point types are converted to the input's own (rounding is a warning),
-// integers to wider ones.
+// integers to wider ones, and uint16 is taken for the bits of bf16.
 std::unique_ptr<Dataset> OpenDataset(const DataOptions& options, std::span<const GraphValue> inputs,
                                      LogSink& log);
 

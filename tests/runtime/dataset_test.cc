@@ -298,6 +298,9 @@ TEST_F(DatasetTest, FloatTypesAreConvertedWithANote) {
   EXPECT_THAT(All(*Open(dir_ / "d.npy", {Value("x", {1, 2})})),
               ElementsAre(ElementsAre(0.1f, std::numeric_limits<float>::infinity())));
   EXPECT_THAT(log_.warnings, ElementsAre(HasSubstr("F64 is rounded to F32")));
+  WriteBytes(dir_ / "b.npy", NpyBytes("<u2", {1, 2}, Bytes<uint16_t>({0x3f80, 0xc020})));
+  EXPECT_THAT(All(*Open(dir_ / "b.npy", {Value("x", {1, 2}, DType::kBF16)})),
+              ElementsAre(ElementsAre(1, -2.5f)));
   WriteBytes(dir_ / "i.npy", NpyBytes("<i4", {1, 2}, Bytes<int32_t>({-7, 7})));
   const Tensor ids =
       Open(dir_ / "i.npy", {Value("x", {1, 2}, DType::kI64)})->Read(0).inputs.at("x");

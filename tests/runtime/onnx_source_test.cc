@@ -190,6 +190,100 @@ TEST_F(OnnxSourceTest, MeasuresTheWrittenModel) {
   }
 }
 
+std::vector<std::string> StatsBytes(const OnnxModel& model, const std::string& source,
+                                    size_t batch = 1) {
+  OnnxSourceOptions options;
+  options.calibration.source = source;
+  options.calibration.batch = batch;
+  std::vector<int> all(model.activations().size());
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<std::string> bytes;
+  for (const TensorStats& stats : MakeOnnxSource(model, options, NullLog())->Collect(all)) {
+    bytes.push_back(stats.Serialize());
+  }
+  return bytes;
+}
+
+TEST_F(OnnxSourceTest, OneFileOfManySamplesIsManyFilesOfOne) {
+  const std::vector<float> x = Wave(kSamples * kIn, 0.77);
+  for (size_t s = 0; s < kSamples; ++s) {
+    const auto begin = x.begin() + static_cast<std::ptrdiff_t>(s * kIn);
+    WriteBytes(dir_ / ("parts/s" + std::to_string(s) + ".npy"),
+               NpyFloats({1, kIn}, {begin, begin + kIn}));
+  }
+  const auto together = StatsBytes(*model_, (dir_ / "x.npy").string());
+  EXPECT_EQ(StatsBytes(*model_, (dir_ / "parts").string()), together);
+  // The first operand is the data itself: the same bytes however the engine sums.
+  EXPECT_EQ(StatsBytes(*model_, (dir_ / "x.npy").string(), 0)[0], together[0]);
+  EXPECT_EQ(StatsBytes(*model_, (dir_ / "parts").string(), 4)[0], together[0]);
+}
+
+TEST_F(OnnxSourceTest, SequencesOfDifferentLengths) {
+  TestGraph g;
+  g.model().mutable_opset_import()->RemoveLast();
+  g.Input("ids", {1, -1}, DType::kI64).Output("y", {1, -1, kOut});
+  g.Weight("table", {10, kMid}, Wave(10 * kMid, 1.1)).Weight("w", {kMid, kOut}, Wave(12, 1.3));
+  g.Node("Gather", {"table", "ids"}, {"e"});
+  g.Node("MatMul", {"e", "w"}, {"y"})->set_name("layer");
+  WriteBytes(dir_ / "ids.onnx", g.Build().model);
+  const auto model = OnnxModel::Load(dir_ / "ids.onnx", NullLog());
+  WriteBytes(dir_ / "ids/a.npy", NpyInts({1, 3}, {1, 2, 3}));
+  WriteBytes(dir_ / "ids/b.npy", NpyInts({1, 7}, {0, 1, 2, 3, 4, 5, 6}));
+  WriteBytes(dir_ / "ids/c.npy", NpyInts({1, 1}, {9}));
+  options_.calibration.source = (dir_ / "ids").string();
+  const auto source = MakeOnnxSource(*model, options_, NullLog());
+  ASSERT_EQ(model->layers().back().name, "layer");
+  const int wanted[] = {model->layers().back().activation};
+  const auto stats = source->Collect(wanted);
+  const TensorStats& layer = stats[static_cast<size_t>(wanted[0])];
+  EXPECT_EQ(layer.samples(), 3u);
+  EXPECT_EQ(layer.count() + layer.nan_count(), 11u * kMid);
+  EXPECT_EQ(source->samples(), 3u);
+}
+
+TEST_F(OnnxSourceTest, ABranchThatIsNeverTakenIsNotObserved) {
+  TestGraph g;
+  g.model().mutable_opset_import()->RemoveLast();
+  g.Input("x", {1, kIn}).Output("y", {1, kOut});
+  g.Weight("w", {kIn, kOut}, Wave(kIn * kOut, 0.9)).Weight("zero", {}, {0});
+  g.Node("ReduceMax", {"x"}, {"m"});
+  SetInt(g.graph().mutable_node(0), "keepdims", 0);
+  g.Node("Greater", {"m", "zero"}, {"c"});
+  auto* node = g.Node("If", {"c"}, {"y"});
+  for (const std::string branch : {"then_branch", "else_branch"}) {
+    auto* attribute = node->add_attribute();
+    attribute->set_name(branch);
+    attribute->set_type(onnx::AttributeProto::GRAPH);
+    auto* body = attribute->mutable_g();
+    body->set_name(branch);
+    auto* neg = body->add_node();
+    neg->set_op_type(branch == "then_branch" ? "Relu" : "Neg");
+    neg->add_input("x");
+    neg->add_output(branch + "_x");
+    auto* matmul = body->add_node();
+    matmul->set_op_type("MatMul");
+    matmul->set_name(branch);
+    matmul->add_input(branch + "_x");
+    matmul->add_input("w");
+    matmul->add_output(branch + "_y");
+    auto* output = body->add_output();
+    output->set_name(branch + "_y");
+    output->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  }
+  WriteBytes(dir_ / "if.onnx", g.Build().model);
+  const auto model = OnnxModel::Load(dir_ / "if.onnx", NullLog());
+  ASSERT_EQ(model->layers().size(), 2u);
+  WriteBytes(dir_ / "x.npy", NpyFloats({2, kIn}, {1, 2, 3, -4, 5, 1, 1, 1, 1, -1}));
+  const auto source = MakeOnnxSource(*model, options_, NullLog());
+  std::vector<int> all(model->activations().size());
+  std::iota(all.begin(), all.end(), 0);
+  const auto stats = source->Collect(all);
+  for (const Layer& layer : model->layers()) {
+    const TensorStats& seen = stats[static_cast<size_t>(layer.activation)];
+    EXPECT_EQ(seen.samples(), layer.name == "then_branch" ? 2u : 0u) << layer.name;
+  }
+}
+
 TEST_F(OnnxSourceTest, EvaluationDataIsItsOwn) {
   const std::filesystem::path written = Write();
   WriteBytes(dir_ / "eval.npy", NpyFloats({2, kIn}, Wave(2 * kIn, 0.5)));
