@@ -3,25 +3,19 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <string>
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/number_text.h"
 #include "lib/core/suggest.h"
 
 namespace hif8 {
 namespace {
 
 constexpr int kVersion = 1;
-
-std::string FloatText(float value) {
-  std::array<char, 32> text{};
-  const auto result = std::to_chars(text.data(), text.data() + text.size(), value);
-  return {text.data(), result.ptr};
-}
 
 void EmitText(YAML::Emitter& out, const char* key, const std::string& text) {
   out << YAML::Key << key << YAML::Value << YAML::DoubleQuoted << text;
@@ -31,11 +25,11 @@ void EmitInput(YAML::Emitter& out, const std::string& tensor, const ActivationSc
   const ScaleChoice& choice = scale.choice;
   out << YAML::BeginMap;
   EmitText(out, "tensor", tensor);
-  out << YAML::Key << "scale" << YAML::Value << FloatText(choice.scale);
+  out << YAML::Key << "scale" << YAML::Value << ShortestText(choice.scale);
   out << YAML::Key << "rule" << YAML::Value << scale.rule;
-  out << YAML::Key << "target" << YAML::Value << FloatText(choice.target);
-  out << YAML::Key << "reference" << YAML::Value << FloatText(choice.reference);
-  out << YAML::Key << "amax" << YAML::Value << FloatText(choice.amax);
+  out << YAML::Key << "target" << YAML::Value << ShortestText(choice.target);
+  out << YAML::Key << "reference" << YAML::Value << ShortestText(choice.reference);
+  out << YAML::Key << "amax" << YAML::Value << ShortestText(choice.amax);
   out << YAML::Key << "samples" << YAML::Value << scale.samples;
   if (!choice.note.empty()) EmitText(out, "note", choice.note);
   out << YAML::EndMap;
@@ -164,8 +158,8 @@ std::map<std::string, ActivationScale> Calibration::ActivationScales() const {
       } else if (at->second.choice.scale != scale.choice.scale) {
         throw UsageError("layers '" + first_layer[tensor] + "' and '" + layer.layer +
                              "' read the same tensor '" + tensor + "' but have different scales (" +
-                             FloatText(at->second.choice.scale) + " and " +
-                             FloatText(scale.choice.scale) + ")",
+                             ShortestText(at->second.choice.scale) + " and " +
+                             ShortestText(scale.choice.scale) + ")",
                          "a tensor has one scale: edit both entries alike");
       }
     }

@@ -1,9 +1,8 @@
 // How recipe values look as text: in recipes, errors and documentation.
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <type_traits>
 
+#include "lib/core/number_text.h"
 #include "lib/quant/config_params.h"
 
 namespace hif8 {
@@ -55,13 +54,9 @@ std::vector<std::string> RuleNames(const CalibratorRegistry& rules, bool for_wei
 }
 
 std::string NumberText(double value) {
-  std::array<char, 32> text{};
   // Plain digits for whole numbers of a moderate size, where 1e+06 would be shorter but odd.
   const bool plain = value == std::trunc(value) && std::fabs(value) < 1e9;
-  const auto result =
-      plain ? std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed)
-            : std::to_chars(text.data(), text.data() + text.size(), value);
-  return {text.data(), result.ptr};
+  return plain ? std::to_string(static_cast<int64_t>(value)) : ShortestText(value);
 }
 
 std::string ValueText(const Param& param, const ParamValue& value) {

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <vector>
+
+#include "lib/core/number_text.h"
 
 namespace hif8 {
 namespace {
@@ -61,9 +62,7 @@ std::string NumberText6(const Measured& value) {
 std::string ExactText(const Measured& value) {
   if (!IsMeasured(value)) return "";
   if (std::isinf(*value)) return InfinityText(*value);
-  std::array<char, 32> text{};
-  const auto result = std::to_chars(text.data(), text.data() + text.size(), *value);
-  return {text.data(), result.ptr};
+  return ShortestText(*value);
 }
 
 std::string BytesText(const std::optional<int64_t>& bytes) {
