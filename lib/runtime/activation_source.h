@@ -9,6 +9,7 @@
 
 #include "lib/core/log.h"
 #include "lib/numeric/error_metrics.h"
+#include "lib/numeric/number_format.h"
 #include "lib/numeric/tensor_stats.h"
 
 namespace hif8 {
@@ -18,6 +19,8 @@ struct QuantizedActivation {
   float scale = 1;
   float reference = 0;           // magnitude that was mapped to the target, for the exceeded rate
   float overflow_threshold = 0;  // of |x / scale|
+  bool clip = false;             // values are clipped to +-reference first
+  const NumberFormat* format = nullptr;  // null: the format of the written file
 };
 
 // Errors of one network output.

@@ -115,12 +115,8 @@ class MeasurePass {
                       const std::vector<PartLayer>& layers) const {
     PartOptions options;
     options.mode = mode;
+    options.inputs = QuantizedInputs(checkpoint_, quantized_, prefix, layers, activation_format_);
     for (const PartLayer& layer : layers) {
-      for (const std::string& name : {layer.activation, layer.second_activation}) {
-        if (!name.empty() && quantized_.contains(checkpoint_.ActivationIndex(prefix + name))) {
-          options.inputs[name] = activation_format_;
-        }
-      }
       const std::string tensor = prefix + layer.name + ".weight";
       if (checkpoint_.Find(tensor) != nullptr && IsQuantized(tensor)) {
         options.weights.insert(layer.name);
@@ -129,12 +125,8 @@ class MeasurePass {
     return options;
   }
 
-  // The scales that a part takes, as scalars; their memory stays with the pass.
   void AddScales(const PartGraph& part, const std::string& prefix, NamedTensors* inputs) const {
-    for (const std::string& name : part.scales) {
-      const QuantizedActivation& q = quantized_.at(checkpoint_.ActivationIndex(prefix + name));
-      (*inputs)[name + ":scale"] = FloatTensor({&q.scale, 1}, {});
-    }
+    hif8::AddScales(checkpoint_, quantized_, part, prefix, inputs);
   }
 
   void Embed() {

@@ -45,6 +45,10 @@ class TensorsFile : public DataFile {
   std::vector<Tensor> tensors_;
 };
 
+// What a folder holds, hidden files aside, in natural order (img2 before img10). Throws kModel when
+// it cannot be read.
+std::vector<std::filesystem::path> FolderEntries(const std::filesystem::path& folder);
+
 // Each throws kModel when the file is not what it should be.
 std::unique_ptr<DataFile> OpenNpz(const std::filesystem::path& path);
 std::unique_ptr<DataFile> OpenSafetensorsData(const std::filesystem::path& path);

@@ -65,7 +65,9 @@ bool NaturalLess(const fs::path& left, const fs::path& right) {
   return a_rest != b_rest ? a_rest < b_rest : a < b;
 }
 
-std::vector<fs::path> Entries(const fs::path& folder) {
+}  // namespace
+
+std::vector<fs::path> FolderEntries(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
@@ -76,12 +78,14 @@ std::vector<fs::path> Entries(const fs::path& folder) {
   return entries;
 }
 
+namespace {
+
 bool IsTestInput(const fs::path& path) {
   return path.filename().string().starts_with("input_") && path.extension() == ".pb";
 }
 
 std::vector<fs::path> TestInputs(const fs::path& folder) {
-  std::vector<fs::path> inputs = Entries(folder);
+  std::vector<fs::path> inputs = FolderEntries(folder);
   std::erase_if(inputs, [](const fs::path& path) { return !IsTestInput(path); });
   return inputs;
 }
@@ -119,7 +123,7 @@ std::vector<DataItem> ItemsOfFolder(const fs::path& folder, std::span<const Grap
     return {{.kind = DataItem::Kind::kTestData, .paths = std::move(own), .names = {}}};
   }
   std::vector<fs::path> unknown;
-  for (const fs::path& path : Entries(folder)) {
+  for (const fs::path& path : FolderEntries(folder)) {
     if (fs::is_directory(path)) {
       std::vector<fs::path> inner = TestInputs(path);
       if (path.filename().string().starts_with("test_data_set_") && !inner.empty()) {

@@ -14,7 +14,9 @@ std::string KeyOf(const PartOptions& options) {
   std::string key = std::to_string(static_cast<int>(options.mode));
   for (const std::string& name : options.observed) key += "\n" + name;
   key += "\n";
-  for (const auto& [name, format] : options.inputs) key += "\n" + name + " " + format;
+  for (const auto& [name, input] : options.inputs) {
+    key += "\n" + name + (input.clip ? " clipped " : " ") + input.format;
+  }
   key += "\n";
   for (const std::string& name : options.weights) key += "\n" + name;
   return key;
@@ -29,11 +31,11 @@ const PartSession& PartSessions::Get(const PartOptions& options) {
   SessionOptions settings;
   settings.log = log_;
   settings.taps = taps_;
-  for (const auto& [name, format] : options.inputs) {
-    const std::string op = QuantizeOperator(format);
+  for (const auto& [name, input] : options.inputs) {
+    const std::string op = QuantizeOperator(input.format);
     const bool known = std::any_of(settings.operators.begin(), settings.operators.end(),
                                    [&](const NativeOperator& o) { return o.name == op; });
-    if (!known) settings.operators.push_back({kQuantizeDomain, op, &formats_.Get(format)});
+    if (!known) settings.operators.push_back({kQuantizeDomain, op, &formats_.Get(input.format)});
   }
   entry.session = std::make_unique<Session>(entry.part.graph, settings);
   return entry;
@@ -76,6 +78,37 @@ NamedTensors ConstantLoader::Load(std::span<const PartGraph* const> parts,
     }
   }
   return tensors;
+}
+
+std::map<std::string, QuantizedInput> QuantizedInputs(
+    const Checkpoint& checkpoint, const std::map<int, QuantizedActivation>& quantized,
+    const std::string& prefix, const std::vector<PartLayer>& layers,
+    const std::string& usual_format) {
+  std::map<std::string, QuantizedInput> inputs;
+  for (const PartLayer& layer : layers) {
+    for (const std::string& name : {layer.activation, layer.second_activation}) {
+      if (name.empty()) continue;
+      const auto found = quantized.find(checkpoint.ActivationIndex(prefix + name));
+      if (found == quantized.end()) continue;
+      const NumberFormat* format = found->second.format;
+      inputs[name] = {format != nullptr ? std::string(format->name()) : usual_format,
+                      found->second.clip};
+    }
+  }
+  return inputs;
+}
+
+void AddScales(const Checkpoint& checkpoint, const std::map<int, QuantizedActivation>& quantized,
+               const PartGraph& part, const std::string& prefix, NamedTensors* inputs) {
+  const auto find = [&](const std::string& name) -> const QuantizedActivation& {
+    return quantized.at(checkpoint.ActivationIndex(prefix + name));
+  };
+  for (const std::string& name : part.scales) {
+    (*inputs)[name + ":scale"] = FloatTensor({&find(name).scale, 1}, {});
+  }
+  for (const std::string& name : part.limits) {
+    (*inputs)[name + ":limit"] = FloatTensor({&find(name).reference, 1}, {});
+  }
 }
 
 Tensor FloatTensor(std::span<const float> values, Shape shape) {

@@ -13,6 +13,7 @@
 #include "lib/model/safetensors/checkpoint.h"
 #include "lib/model/safetensors/written_checkpoint.h"
 #include "lib/numeric/number_format.h"
+#include "lib/runtime/activation_source.h"
 #include "lib/runtime/session.h"
 
 namespace hif8 {
@@ -65,6 +66,17 @@ class ConstantLoader {
   const WrittenCheckpoint* written_;
   const FormatRegistry& formats_;
 };
+
+// The activations of a part that are quantized. `quantized` is indexed like
+// checkpoint.activations().
+std::map<std::string, QuantizedInput> QuantizedInputs(
+    const Checkpoint& checkpoint, const std::map<int, QuantizedActivation>& quantized,
+    const std::string& prefix, const std::vector<PartLayer>& layers,
+    const std::string& usual_format);
+
+// Their scales and limits as inputs of the part's graph; they point into `quantized`.
+void AddScales(const Checkpoint& checkpoint, const std::map<int, QuantizedActivation>& quantized,
+               const PartGraph& part, const std::string& prefix, NamedTensors* inputs);
 
 // A tensor of fp32 values over memory that the caller keeps.
 Tensor FloatTensor(std::span<const float> values, Shape shape);

@@ -19,14 +19,7 @@ struct TokenDataOptions {
   std::filesystem::path tokenizer_folder;  // the checkpoint's, for text
 };
 
-// Reads by the file's extension:
-//   .npy    token ids: [N, T] are N samples, [T] is one, as they are
-//   .jsonl  one JSON object a line: {"input_ids": [...]} is a sample as it is, {"text": "..."} a
-//           document; not both kinds in one file
-//   .txt    one document
-// Documents are tokenized one by one (each with what the tokenizer puts around a document), joined
-// and cut at `sequence_length`; a last piece of less than two tokens is dropped. Throws kModel
-// naming file and line for anything else.
+// As LoadTokenSequences (lib/model/tokenizer/text_data.h) reads it; ids are not checked here.
 TokenData ReadTokenData(const std::filesystem::path& path, const TokenDataOptions& options);
 
 // Throws kModel naming sample and position of an id that is not in [0, vocabulary), and for samples

@@ -6,9 +6,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <fstream>
-#include <random>
 #include <thread>
 
 #include "calibrators/builtin.h"
@@ -17,6 +15,7 @@
 #include "lib/model/safetensors/checkpoint_writer.h"
 #include "lib/quant/weight_quantizer.h"
 #include "tests/model/safetensors/raw_file.h"
+#include "tests/quant/large_checkpoint.h"
 
 namespace hif8 {
 namespace {
@@ -28,19 +27,8 @@ constexpr int kMatrices = 8;  // of each shard
 constexpr int64_t kRows = 8192;
 constexpr int64_t kColumns = 8192;  // 128 MiB of BF16
 
-// Normal numbers near 2^-6 of any sign and fraction, without computing them one by one.
-std::string RandomBf16(size_t bytes) {
-  std::string data(bytes, '\0');
-  std::mt19937_64 random(5);
-  for (size_t i = 0; i + 8 <= bytes; i += 8) {
-    const uint64_t bits = (random() & 0x807F807F807F807FULL) | 0x3C003C003C003C00ULL;
-    std::memcpy(data.data() + i, &bits, 8);
-  }
-  return data;
-}
-
 void MakeCheckpoint(const fs::path& folder) {
-  const std::string matrix = RandomBf16(size_t{2} * kRows * kColumns);
+  const std::string matrix = test::RandomBf16(size_t{2} * kRows * kColumns);
   test::WriteBytes(folder / "config.json", R"({"model_type": "synthetic"})");
   std::string map;
   for (int s = 0; s < kShards; ++s) {
@@ -62,38 +50,6 @@ void MakeCheckpoint(const fs::path& folder) {
   }
   test::WriteBytes(folder / "model.safetensors.index.json", "{\"weight_map\":{" + map + "}}");
 }
-
-uint64_t OwnMemory() {
-  std::ifstream status("/proc/self/status");
-  std::string line;
-  while (std::getline(status, line)) {
-    if (line.starts_with("RssAnon:")) return std::stoull(line.substr(8)) * 1024;
-  }
-  return 0;
-}
-
-// Largest own memory while it lives.
-class MemoryWatch {
- public:
-  MemoryWatch()
-      : thread_([this] {
-          while (!stop_) {
-            peak_ = std::max<uint64_t>(peak_, OwnMemory());
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
-          }
-        }) {}
-  ~MemoryWatch() { Stop(); }
-  uint64_t Stop() {
-    stop_ = true;
-    if (thread_.joinable()) thread_.join();
-    return peak_;
-  }
-
- private:
-  std::atomic<bool> stop_ = false;
-  std::atomic<uint64_t> peak_ = 0;
-  std::thread thread_;
-};
 
 void Quantize(const fs::path& from, const fs::path& to, std::atomic<int>* encoded) {
   const auto checkpoint = Checkpoint::Open(from);
@@ -146,7 +102,7 @@ TEST(LargeCheckpointTest, WeightOnlyIn1GiBAndResumedAfterAKill) {
   ASSERT_FALSE(fs::exists(shard(kShards - 1)));
   const auto first = fs::last_write_time(shard(0));
 
-  MemoryWatch memory;
+  test::MemoryWatch memory;
   const auto start = std::chrono::steady_clock::now();
   Quantize(from.path(), to.path(), &encoded);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

@@ -20,19 +20,32 @@ BlockEmitter::Operand BlockEmitter::Activation(const std::string& x, const std::
     }
     return operand;
   }
-  const auto format = options_.inputs.find(name);
-  if (format == options_.inputs.end()) return operand;
+  const auto input = options_.inputs.find(name);
+  if (input == options_.inputs.end()) return operand;
+  operand.quantized = QuantizeDequantize(x, name, input->second);
+  if (tap && Comparing()) {
+    operand.original = graph_.Compare(x, operand.quantized, AddTap(TapKind::kActivation, name));
+  }
+  return operand;
+}
+
+std::string BlockEmitter::QuantizeDequantize(const std::string& x, const std::string& name,
+                                             const QuantizedInput& input) {
   const std::string scale = name + ":scale";
   if (inputs_.insert(scale).second) {
     graph_.Input(scale, DType::kF32, {});
     part_.scales.push_back(name);
   }
-  operand.quantized =
-      graph_.Node(QuantizeOperator(format->second), {x, scale}, {}, kQuantizeDomain);
-  if (tap && Comparing()) {
-    operand.original = graph_.Compare(x, operand.quantized, AddTap(TapKind::kActivation, name));
+  std::string clipped = x;
+  if (input.clip) {
+    const std::string limit = name + ":limit";
+    if (inputs_.insert(limit).second) {
+      graph_.Input(limit, DType::kF32, {});
+      part_.limits.push_back(name);
+    }
+    clipped = graph_.Node("Clip", {x, graph_.Node("Neg", {limit}), limit});
   }
-  return operand;
+  return graph_.Node(QuantizeOperator(input.format), {clipped, scale}, {}, kQuantizeDomain);
 }
 
 const std::string& BlockEmitter::Running(const Operand& x) const {

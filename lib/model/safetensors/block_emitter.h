@@ -40,6 +40,7 @@ struct PartGraph {
   RunnableGraph graph;
   std::vector<PartConstant> constants;
   std::vector<std::string> scales;  // activations whose scale is a graph input "<name>:scale"
+  std::vector<std::string> limits;  // those that are clipped: "<name>:limit"
   std::vector<PartTap> taps;        // a tap's id is its position
   std::vector<PartLayer> layers;
 };
@@ -51,11 +52,16 @@ enum class PartMode {
   kQuantized  // the quantized network; every layer's output observed
 };
 
+struct QuantizedInput {
+  std::string format;
+  bool clip = false;  // to +-"<name>:limit", a graph input, before rounding
+};
+
 struct PartOptions {
   PartMode mode = PartMode::kObserve;
-  std::set<std::string> observed;             // kObserve: activations to tap
-  std::map<std::string, std::string> inputs;  // quantized activations, and their number format
-  std::set<std::string> weights;              // layers whose weight is quantized
+  std::set<std::string> observed;                // kObserve: activations to tap
+  std::map<std::string, QuantizedInput> inputs;  // quantized activations
+  std::set<std::string> weights;                 // layers whose weight is quantized
 };
 
 // The operator that rounds to a format's grid: name "QuantizeDequantize_<format>", to be registered
@@ -96,6 +102,8 @@ class BlockEmitter {
   const std::string& Running(const Operand& x) const;
   std::string LayerOutput(const std::string& y, const std::string& quantized,
                           const std::string& name);
+  std::string QuantizeDequantize(const std::string& x, const std::string& name,
+                                 const QuantizedInput& input);
   std::string QuantizedConstant(const std::string& tensor, const Shape& shape);
 
   PartOptions options_;

@@ -21,7 +21,8 @@ class WrittenCheckpoint {
   EncodedWeight Read(int index, const std::string& format, const ChannelLayout& layout) const;
   // True when the file holds codes for weights()[index].
   bool IsQuantized(int index) const;
-  // Rows [begin, end) of the values of a tensor of the source, as written: decoded codes, or floats.
+  // Rows [begin, end) of the values of a tensor of the source, as written: decoded codes, or
+  // floats.
   void ReadRows(const std::string& name, const FormatRegistry& formats, int64_t begin, int64_t end,
                 float* values) const;
   // The number format that config.json names; empty where weights are stored as floats.
