@@ -46,7 +46,9 @@ void SetRamps(const std::vector<int>& bits, CodeRamps* ramps) {
     if (first == bits.end()) continue;
     const auto last = std::find_if_not(first, bits.end(), steep);
     ramps->start[k] = static_cast<uint16_t>((first - bits.begin()) * kBinade + half);
-    if (last != bits.end()) ramps->length[k] = static_cast<uint16_t>((last - first) * kBinade);
+    // What reaches the end has no end: the largest value may round up into the next binade.
+    const auto binades = (last == bits.end() ? last + 1 : last) - first;
+    ramps->length[k] = static_cast<uint16_t>(binades * kBinade);
   }
 }
 
@@ -61,6 +63,7 @@ CodeRamps MakeCodeRamps(std::span<const float> table, Ties ties) {
   ramps.negative_zero = table[sign] == 0;
   const float smallest = table[codes[1]];
   ramps.base = UpperHalf(smallest);
+  ramps.least = UpperHalf(smallest);
   ramps.smallest = static_cast<uint16_t>(UpperHalf(smallest / 2) + (ties == Ties::kEven ? 1 : 0));
   SetRamps(MantissaBits(table, codes), &ramps);
   // The code after the largest finite one may be infinity: it is one step further.

@@ -25,10 +25,11 @@ enum class Ties { kAway, kEven };
 struct CodeRamps {
   // Where ties go away, half a rank is added by moving base and starts.
   uint16_t base = 0;
-  std::array<uint16_t, 3> start{0xFFFF, 0xFFFF, 0xFFFF};
-  std::array<uint16_t, 3> length{0xFFFF, 0xFFFF, 0xFFFF};  // length[0] always reaches the end
-  // Magnitudes below this are zero; all others are at least rank 1.
+  std::array<uint16_t, 3> start{0x7FFF, 0x7FFF, 0x7FFF};
+  std::array<uint16_t, 3> length{};  // length[0] is not used: that ramp reaches the end
+  // Magnitudes below this are zero; all others are at least rank 1, whose value is `least`.
   uint16_t smallest = 0;
+  uint16_t least = 0;
   // Magnitudes above are taken as this, by overflow mode.
   std::array<uint16_t, 2> largest{};
   // code = rank ^ flip[rank / 8], the sign bit aside.

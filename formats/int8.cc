@@ -40,6 +40,7 @@ class Int8Format final : public TableFormat {
 
  protected:
   void EncodeRun(const EncodeJob& job) const override { EncodeIntegers(job); }
+  void RoundRun(const RoundJob& job) const override { RoundIntegers(job); }
 };
 
 }  // namespace

@@ -1,15 +1,40 @@
 #include "formats/table_format.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+
 namespace hif8 {
 namespace {
 
-ScaleOperand Advance(ScaleOperand scale, size_t i) {
-  if (scale.per_value) scale.values += i;
-  return scale;
+// The code of x / scale. A finite x saturates even when the quotient overflows fp32.
+uint8_t EncodeScaled(const NumberFormat& format, float x, float scale, Overflow overflow) {
+  float q = x / scale;
+  if (std::isinf(q) && std::isfinite(x) && overflow == Overflow::kSaturate) {
+    q = std::copysign(format.OverflowThreshold(), x);
+  }
+  return format.EncodeOne(q, overflow);
 }
+
+constexpr size_t kLine = 64;                   // bytes of a cache line
+constexpr size_t kStreamed = size_t{1} << 20;  // values that no longer fit a core's caches
+
+struct RunOfCodes {
+  const float* table;
+  std::span<const uint8_t> codes;
+  ScaleOperand scale;
+
+  void Decode(size_t begin, size_t n, float* __restrict y) const {
+    const uint8_t* code = codes.data() + begin;
+    if (scale.per_value) {
+      const float* scales = scale.values + begin;
+      for (size_t i = 0; i < n; ++i) y[i] = table[code[i]] * scales[i];
+    } else {
+      const float one = scale.values[0];
+      for (size_t i = 0; i < n; ++i) y[i] = table[code[i]] * one;
+    }
+  }
+};
 
 }  // namespace
 
@@ -18,11 +43,19 @@ void EncodeReference(const EncodeJob& job, size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
     float x;
     ConvertToFloat(job.dtype, job.x + i * size, 1, &x);
-    float q = x / job.scale.values[job.scale.per_value ? i : 0];
-    if (std::isinf(q) && std::isfinite(x) && job.overflow == Overflow::kSaturate) {
-      q = std::copysign(job.format->OverflowThreshold(), x);
-    }
-    job.codes[i] = job.format->EncodeOne(q, job.overflow);
+    const float scale = job.scale.values[job.scale.per_value ? i : 0];
+    job.codes[i] = EncodeScaled(*job.format, x, scale, job.overflow);
+  }
+}
+
+void RoundReference(const RoundJob& job, size_t begin, size_t end) {
+  const std::span<const float> table = job.format->DecodeTable();
+  for (size_t i = begin; i < end; ++i) {
+    const float x = job.x[i];
+    const float scale = job.scale.values[job.scale.per_value ? i : 0];
+    const uint8_t code = EncodeScaled(*job.format, x, scale, Overflow::kSaturate);
+    // The sum makes +0 of -0.
+    job.y[i] = std::isfinite(x) ? table[code] * scale + 0.0F : x;
   }
 }
 
@@ -33,32 +66,25 @@ void TableFormat::Encode(DType dtype, const std::byte* x, ScaleOperand scale,
 
 void TableFormat::Decode(std::span<const uint8_t> codes, ScaleOperand scale,
                          std::span<float> y) const {
-  const float* table = table_.data();
-  if (scale.per_value) {
-    for (size_t i = 0; i < codes.size(); ++i) y[i] = table[codes[i]] * scale.values[i];
-  } else {
-    const float one = scale.values[0];
-    for (size_t i = 0; i < codes.size(); ++i) y[i] = table[codes[i]] * one;
+  const RunOfCodes run{table_.data(), codes, scale};
+  if (codes.size() < kStreamed) {
+    run.Decode(0, codes.size(), y.data());
+    return;
   }
+  const size_t misaligned = reinterpret_cast<uintptr_t>(y.data()) % kLine / sizeof(float);
+  size_t i = misaligned == 0 ? 0 : kLine / sizeof(float) - misaligned;
+  run.Decode(0, i, y.data());
+  alignas(kLine) std::array<float, 1024> piece;
+  for (; i + piece.size() <= codes.size(); i += piece.size()) {
+    run.Decode(i, piece.size(), piece.data());
+    StreamFloats(piece.data(), y.data() + i, piece.size());
+  }
+  run.Decode(i, codes.size() - i, y.data() + i);
 }
 
 void TableFormat::QuantizeDequantize(std::span<const float> x, ScaleOperand scale,
                                      std::span<float> y) const {
-  constexpr size_t kPiece = 1024;
-  std::array<uint8_t, kPiece> codes;
-  std::array<float, kPiece> values;
-  for (size_t begin = 0; begin < x.size(); begin += kPiece) {
-    const size_t n = std::min(kPiece, x.size() - begin);
-    const ScaleOperand piece_scale = Advance(scale, begin);
-    Encode(DType::kF32, reinterpret_cast<const std::byte*>(x.data() + begin), piece_scale,
-           std::span(codes).first(n), Overflow::kSaturate);
-    Decode(std::span(codes).first(n), piece_scale, std::span(values).first(n));
-    for (size_t i = 0; i < n; ++i) {
-      const float original = x[begin + i];
-      // The sum makes +0 of -0.
-      y[begin + i] = std::isfinite(original) ? values[i] + 0.0F : original;
-    }
-  }
+  RoundRun({this, x.data(), scale, y.data(), x.size()});
 }
 
 }  // namespace hif8

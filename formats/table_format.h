@@ -23,10 +23,11 @@ class TableFormat : public NumberFormat {
   // A format whose codes are ramps (see code_ramps.h).
   TableFormat(std::vector<float> table, Ties ties)
       : table_(std::move(table)), ramps_(MakeCodeRamps(table_, ties)) {}
-  // A format that overrides EncodeRun.
+  // A format that overrides EncodeRun and RoundRun.
   explicit TableFormat(std::vector<float> table) : table_(std::move(table)) {}
 
   virtual void EncodeRun(const EncodeJob& job) const { EncodeByRamps(job, ramps_); }
+  virtual void RoundRun(const RoundJob& job) const { RoundByRamps(job, ramps_); }
 
  private:
   std::vector<float> table_;

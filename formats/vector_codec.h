@@ -29,4 +29,22 @@ void EncodeByRamps(const EncodeJob& job, const CodeRamps& ramps);
 // The same for symmetric 8-bit integers.
 void EncodeIntegers(const EncodeJob& job);
 
+// A run of values to quantize and dequantize; x and y may be the same.
+struct RoundJob {
+  const NumberFormat* format;
+  const float* x;
+  ScaleOperand scale;
+  float* y;
+  size_t count;
+};
+
+// Elements [begin, end) one by one: what every other path must equal.
+void RoundReference(const RoundJob& job, size_t begin, size_t end);
+void RoundByRamps(const RoundJob& job, const CodeRamps& ramps);
+void RoundIntegers(const RoundJob& job);
+
+// Copies past the caches: for results that do not fit them, whose lines are then not read first.
+// Both pointers are aligned to 64 bytes, `count` is a multiple of 16.
+void StreamFloats(const float* from, float* to, size_t count);
+
 }  // namespace hif8

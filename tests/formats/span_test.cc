@@ -125,6 +125,54 @@ TEST_P(FormatSpans, EncodeEqualsTheReferenceForEveryUpperHalf) {
   });
 }
 
+TEST_P(FormatSpans, QuantizeDequantizeEqualsTheReferenceForEveryUpperHalf) {
+  std::vector<float> values;
+  for (uint32_t upper = 0; upper < 65536; ++upper) {
+    for (const uint32_t lower : {0x0000U, 0x0001U, 0x7FFFU, 0x8000U, 0xFFFFU}) {
+      const float x = std::bit_cast<float>(upper << 16 | lower);
+      if (!std::isnan(x)) values.push_back(x);
+    }
+  }
+  std::vector<float> expected, y(values.size());
+  for (const float scale : {1.0F, 0.3F}) {
+    expected.clear();
+    for (const float x : values) {
+      const float value = format().DecodeTable()[Expected(x, scale)] * scale;
+      expected.push_back(std::isinf(x) ? x : value == 0 ? 0.0F : value);
+    }
+    ForEachTarget([&] {
+      format().QuantizeDequantize(values, ScaleOperand::One(scale), y);
+      for (size_t i = 0; i < y.size(); ++i) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(expected[i]))
+            << values[i] << " / " << scale;
+      }
+    });
+  }
+}
+
+TEST_P(FormatSpans, DecodeOfManyValues) {
+  constexpr size_t kCount = (size_t{1} << 20) + 1234;
+  const std::span<const float> table = format().DecodeTable();
+  std::vector<uint8_t> codes(kCount);
+  for (size_t i = 0; i < kCount; ++i) codes[i] = static_cast<uint8_t>(i * 37 % table.size());
+  const std::vector<float> scales = SomeScales(kCount, 23);
+  std::vector<float> y(kCount + 4);
+  ForEachTarget([&] {
+    for (const size_t offset : {size_t{0}, size_t{3}}) {
+      for (const bool per_value : {false, true}) {
+        std::fill(y.begin(), y.end(), -7.0F);
+        format().Decode(codes, {scales.data(), per_value}, std::span(y).subspan(offset, kCount));
+        for (size_t i = 0; i < kCount; ++i) {
+          const float expected = table[codes[i]] * scales[per_value ? i : 0];
+          if (std::isnan(expected) && std::isnan(y[i + offset])) continue;
+          ASSERT_EQ(y[i + offset], expected) << i;
+        }
+        ASSERT_EQ(y[offset + kCount], -7) << "wrote behind the end";
+      }
+    }
+  });
+}
+
 // Quotients on and beside rounding boundaries: only an exact division gets all of them right.
 TEST_P(FormatSpans, DividesExactly) {
   std::mt19937 random(3);
