@@ -1,0 +1,336 @@
+"""Runs hif8-calibrate on checkpoints: checkpoint_test.py HIF8_CALIBRATE DATA_DIR.
+
+What it writes is read back with nothing but Python's standard library: the safetensors format by its
+definition, codes by the golden table.
+"""
+
+import csv
+import json
+import math
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM, DATA = sys.argv[1], pathlib.Path(sys.argv[2])
+MODELS = DATA / "models"
+SIZE = {"BF16": 2, "F16": 2, "F32": 4, "U8": 1, "F8_E4M3": 1, "I64": 8}
+
+
+def values_table():
+    with open(DATA / "golden" / "hif8_values.csv", newline="", encoding="utf-8") as file:
+        return [float(row["value"]) for row in csv.DictReader(file)]
+
+
+TABLE = values_table()
+
+
+def read_file(path):
+    """name -> (dtype, shape, bytes) in the header's order, and the metadata."""
+    raw = path.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8 : 8 + length])
+    data = raw[8 + length :]
+    metadata = header.pop("__metadata__", None)
+    tensors = {}
+    end = 0
+    for name, entry in header.items():
+        begin, stop = entry["data_offsets"]
+        assert begin == end, f"{name}: gap or overlap"
+        assert stop - begin == math.prod(entry["shape"]) * SIZE[entry["dtype"]], name
+        tensors[name] = (entry["dtype"], entry["shape"], data[begin:stop])
+        end = stop
+    assert end == len(data)
+    return tensors, metadata
+
+
+def floats(tensor):
+    dtype, _, data = tensor
+    if dtype == "F32":
+        return struct.unpack(f"<{len(data) // 4}f", data)
+    assert dtype == "BF16"
+    wide = bytearray(2 * len(data))
+    wide[2::4], wide[3::4] = data[0::2], data[1::2]
+    return struct.unpack(f"<{len(data) // 2}f", wide)
+
+
+def sqnr(x, y):
+    noise = sum((a - b) ** 2 for a, b in zip(x, y))
+    return math.inf if noise == 0 else 10 * math.log10(sum(a * a for a in x) / noise)
+
+
+def write_ids(path, samples):
+    shape = (len(samples), len(samples[0]))
+    header = "{'descr': '<i8', 'fortran_order': False, 'shape': %s, }" % (shape,)
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    flat = [i for sample in samples for i in sample]
+    path.write_bytes(
+        b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+        + struct.pack(f"<{len(flat)}q", *flat)
+    )
+
+
+class CheckpointTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.out = self.folder / "out"
+
+    def run_program(self, *args, code=0):
+        done = subprocess.run(
+            [PROGRAM, *map(str, args)], capture_output=True, text=True, check=False, timeout=300
+        )
+        self.assertEqual(done.returncode, code, done.stderr[-2000:])
+        return done
+
+    def quantize(self, model, *args):
+        self.run_program(model, "-o", self.out, "--force", *args)
+        return json.loads((self.out / "report.json").read_text())
+
+    def copy_of(self, model):
+        copy = self.folder / model
+        shutil.copytree(MODELS / model, copy)
+        return copy
+
+    def ids(self, *samples):
+        path = self.folder / "ids.npy"
+        write_ids(path, samples)
+        return path
+
+    def check_weights(self, model, report):
+        """Every weight SQNR of the report, from the written bytes alone."""
+        checked = 0
+        sources = {}
+        written = {}
+        for path in sorted(model.glob("model*.safetensors")):
+            sources.update(read_file(path)[0])
+            tensors, metadata = read_file(self.out / path.name)
+            self.assertEqual(metadata, {"format": "pt"})
+            written.update(tensors)
+        for layer in report["layers"]:
+            if layer["status"] != "quantized" or layer["weight"] is None:
+                continue
+            name = layer["name"] + ".weight"
+            dtype, shape, codes = written[name]
+            self.assertEqual((dtype, shape), ("U8", sources[name][1]))
+            scales = floats(written[name + "_scale"])
+            self.assertEqual(written[name + "_scale"][1], [shape[0], 1])
+            x = floats(sources[name])
+            y = [TABLE[c] * scales[i // shape[1]] for i, c in enumerate(codes)]
+            self.assertAlmostEqual(sqnr(x, y), layer["weight"]["sqnr_db"], delta=0.01, msg=name)
+            for row in range(0, shape[0], 17):
+                amax = max(abs(v) for v in x[row * shape[1] : (row + 1) * shape[1]])
+                self.assertEqual(scales[row], struct.unpack("f", struct.pack("f", amax / 16))[0])
+            checked += 1
+        for name, tensor in sources.items():
+            if name + "_scale" not in written:
+                self.assertEqual(written[name], tensor, name)
+        return checked
+
+    def test_cast_is_read_back_to_the_reported_errors(self):
+        model = MODELS / "random-llama"
+        report = self.quantize(model, "--recipe", "cast")
+        self.assertEqual(self.check_weights(model, report), 21)
+        config = json.loads((self.out / "config.json").read_text())
+        quantization = config.pop("quantization_config")
+        self.assertEqual(list(config.items()), list(json.loads((model / "config.json").read_text()).items()))
+        group = quantization["config_groups"]["group_0"]
+        self.assertEqual(group["targets"], ["Linear"])
+        self.assertTrue(group["input_activations"]["dynamic"])
+        self.assertEqual(quantization["ignore"], ["lm_head"])
+        self.assertIsNone(quantization["kv_cache_scheme"])
+        index = json.loads((self.out / "model.safetensors.index.json").read_text())
+        names = {}
+        total = 0
+        for path in self.out.glob("model*.safetensors"):
+            for name, (_, _, data) in read_file(path)[0].items():
+                names[name] = path.name
+                total += len(data)
+                self.assertFalse(name.endswith("input_scale"))
+        self.assertEqual(index["weight_map"], names)
+        self.assertEqual(index["metadata"]["total_size"], total)
+        self.assertEqual((self.out / "reference.json").read_bytes(), (model / "reference.json").read_bytes())
+
+    def test_static_scales_and_cache_are_written(self):
+        model = MODELS / "random-pangu-embedded"
+        reference = json.loads((model / "reference.json").read_text())["input_amax"]
+        tensors, _ = read_file(model / "reference.safetensors")
+        _, shape, data = tensors["input_ids"]
+        flat = struct.unpack(f"<{len(data) // 8}q", data)
+        ids = self.ids(*[flat[i * shape[1] : (i + 1) * shape[1]] for i in range(shape[0])])
+        report = self.quantize(model, "--data", ids, "--kv-cache", "max")
+        self.assertEqual(self.check_weights(model, report), 35)
+        written, _ = read_file(self.out / "model.safetensors")
+        for layer, amax in reference.items():
+            dtype, shape, _ = written[layer + ".input_scale"]
+            self.assertEqual((dtype, shape), ("F32", [1]))
+            scale = floats(written[layer + ".input_scale"])[0]
+            self.assertAlmostEqual(scale * 16 / amax, 1, delta=1e-4, msg=layer)
+        for block in range(5):
+            for which in "kv":
+                dtype, shape, _ = written[f"model.layers.{block}.self_attn.{which}_scale"]
+                self.assertEqual((dtype, shape), ("F32", [1]))
+        order = list(written)
+        self.assertEqual(
+            order[order.index("model.layers.0.self_attn.k_proj.weight") :][:4],
+            [f"model.layers.0.self_attn.k_{n}" for n in
+             ("proj.weight", "proj.weight_scale", "proj.input_scale", "scale")],
+        )
+        quantization = json.loads((self.out / "config.json").read_text())["quantization_config"]
+        self.assertFalse(quantization["config_groups"]["group_0"]["input_activations"]["dynamic"])
+        self.assertEqual(quantization["kv_cache_scheme"]["dynamic"], False)
+        self.assertEqual(len(report["kv_cache"]), 5)
+        loss = json.loads((model / "reference.json").read_text())["loss"]
+        self.assertAlmostEqual(math.log(report["network"]["perplexity"]["original"]), loss, delta=1e-4)
+
+    def test_one_plan_decides_what_is_kept(self):
+        model = MODELS / "random-pangu-embedded"
+        args = ["--recipe", "pangu-qat", "--high-precision-layers", "2", "--keep", r"layers\.2\.mlp\.up"]
+        plan = json.loads(self.run_program(model, *args, "--dry-run", "--json").stdout)
+        self.assertNotEqual(plan, {})
+        report = self.quantize(model, *args, "--data", self.ids(range(40), range(50, 90)))
+        quantized = {l["name"] for l in report["layers"] if l["status"] == "quantized"}
+        self.assertEqual(quantized, {
+            f"model.layers.{b}.mlp.{p}_proj" for b in (1, 2, 3) for p in ("gate", "up", "down")
+        } - {"model.layers.2.mlp.up_proj"})
+        sources, _ = read_file(model / "model.safetensors")
+        written, _ = read_file(self.out / "model.safetensors")
+        ignore = json.loads((self.out / "config.json").read_text())["quantization_config"]["ignore"]
+        linear = {n[:-7] for n, t in sources.items() if n.endswith("_proj.weight")} | {"lm_head"}
+        self.assertEqual(set(ignore), linear - quantized)
+        for module in linear - quantized:
+            self.assertEqual(written[module + ".weight"], sources[module + ".weight"])
+
+    def test_bf16_scales(self):
+        self.quantize(MODELS / "random-qwen2", "--recipe", "cast", "--set", "weights.scale_dtype=bf16")
+        written, _ = read_file(self.out / "model.safetensors")
+        scales = [t for n, t in written.items() if n.endswith("_scale")]
+        self.assertEqual({t[0] for t in scales}, {"BF16"})
+        self.assertEqual(len(scales), 21)
+
+    def test_fp8_in_hif8_out(self):
+        report = self.quantize(MODELS / "random-deepseek-v3-fp8", "--recipe", "cast", "--keep", "shared_experts")
+        written, _ = read_file(self.out / "model.safetensors")
+        self.assertEqual({t[0] for t in written.values()}, {"U8", "BF16", "F32"})
+        self.assertFalse([n for n in written if n.endswith("scale_inv")])
+        self.assertEqual(written["model.layers.1.mlp.shared_experts.up_proj.weight"][0], "BF16")
+        quantization = json.loads((self.out / "config.json").read_text())["quantization_config"]
+        self.assertEqual(quantization["quant_method"], "compressed-tensors")
+        self.assertIn("model.layers.1.mlp.gate", quantization["ignore"])
+        self.assertGreater(report["coverage"]["parameters"], 0.8)
+
+    def test_simulated_is_a_plain_checkpoint(self):
+        model = MODELS / "random-mistral-window"
+        self.quantize(model, "--recipe", "cast", "--export", "simulated")
+        written, _ = read_file(self.out / "model.safetensors")
+        sources, _ = read_file(model / "model.safetensors")
+        self.assertEqual([(n, t[:2]) for n, t in written.items()], [(n, t[:2]) for n, t in sources.items()])
+        self.assertNotIn("quantization_config", json.loads((self.out / "config.json").read_text()))
+        name = "model.layers.0.mlp.up_proj.weight"
+        self.assertNotEqual(written[name], sources[name])
+        self.assertGreater(sqnr(floats(sources[name]), floats(written[name])), 30)
+
+    def test_a_bare_file(self):
+        self.quantize(MODELS / "random-qwen2" / "model.safetensors")
+        written, _ = read_file(self.out / "model.safetensors")
+        self.assertEqual(written["model.layers.0.mlp.up_proj.weight"][0], "U8")
+
+    def test_same_bytes_for_any_number_of_threads(self):
+        files = []
+        for threads in (1, 2):
+            self.quantize(MODELS / "random-llama", "--recipe", "cast", "--threads", threads)
+            files.append([p.read_bytes() for p in sorted(self.out.glob("*.safetensors*"))])
+        self.assertEqual(files[0], files[1])
+
+    def test_every_tensor_and_side_file_is_in_the_output(self):
+        model = self.copy_of("random-qwen2")
+        path = model / "model.safetensors"
+        tensors, _ = read_file(path)
+        tensors["vision.patch_embed.proj.weight"] = ("F32", [2, 1, 2, 2], bytes(32))
+        tensors["counter"] = ("I64", [1], bytes(8))
+        header, data = {"__metadata__": {}}, b""
+        for name, (dtype, shape, content) in tensors.items():
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+            data += content
+        text = json.dumps(header).encode()
+        path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+        (model / "modeling_x.py").write_text("print()\n")
+        (model / "chat").mkdir()
+        (model / "chat" / "template.jinja").write_text("{{ x }}")
+        self.quantize(model, "--recipe", "cast")
+        written, metadata = read_file(self.out / "model.safetensors")
+        self.assertEqual(metadata, {})
+        self.assertEqual([n for n in written if not n.endswith("_scale")], list(tensors))
+        self.assertEqual(written["vision.patch_embed.proj.weight"], tensors["vision.patch_embed.proj.weight"])
+        self.assertEqual((self.out / "modeling_x.py").read_text(), "print()\n")
+        self.assertEqual((self.out / "chat" / "template.jinja").read_text(), "{{ x }}")
+
+    def expect_error(self, model, code, *parts, args=("--recipe", "cast")):
+        done = self.run_program(model, "-o", self.out, *args, code=code)
+        for part in parts:
+            self.assertIn(part, done.stderr)
+        self.assertEqual([p.name for p in self.folder.glob("*out*")], [], "something was left behind")
+
+    def test_damaged_files_are_one_clear_error(self):
+        good = (MODELS / "random-qwen2" / "model.safetensors").read_bytes()
+        (length,) = struct.unpack("<Q", good[:8])
+        header = json.loads(good[8 : 8 + length])
+        name = "model.layers.0.mlp.up_proj.weight"
+        path = self.folder / "x.safetensors"
+
+        def damaged(change):
+            changed = json.loads(json.dumps(header))
+            change(changed[name])
+            text = json.dumps(changed).encode()
+            path.write_bytes(struct.pack("<Q", len(text)) + text + good[8 + length :])
+
+        path.write_bytes(good[: len(good) // 2])
+        self.expect_error(path, 3, "not inside the data section", "x.safetensors")
+        path.write_bytes(struct.pack("<Q", 1 << 60) + good[8:])
+        self.expect_error(path, 3, "header length")
+        damaged(lambda t: t.update(shape=[1 << 40, 1 << 40]))
+        self.expect_error(path, 3, name, "offset", "does not match")
+        damaged(lambda t: t.update(shape=[3, 3]))
+        self.expect_error(path, 3, name, "offset", "[3, 3]")
+        damaged(lambda t: t.update(data_offsets=[0, t["data_offsets"][1] - t["data_offsets"][0]]))
+        self.expect_error(path, 3, "overlaps")
+        damaged(lambda t: t.update(data_offsets=[t["data_offsets"][0], 1 << 50]))
+        self.expect_error(path, 3, name, "not inside")
+        path.write_bytes(struct.pack("<Q", 2) + b"{}")
+        self.expect_error(path, 3, "no layer can be quantized")
+        path.write_bytes(struct.pack("<Q", 19) + b'{"__metadata__":{}}')
+        self.expect_error(path, 3, "no layer can be quantized")
+
+    def test_already_quantized_is_refused(self):
+        model = self.copy_of("random-qwen2")
+        config = json.loads((model / "config.json").read_text())
+        for method in ("gptq", "awq", "bitsandbytes"):
+            config["quantization_config"] = {"quant_method": method}
+            (model / "config.json").write_text(json.dumps(config))
+            self.expect_error(model, 3, "already quantized", method)
+        done = self.folder / "done"
+        self.run_program(MODELS / "random-qwen2", "-o", done, "--recipe", "cast")
+        self.expect_error(done, 3, "already quantized", "hif8")
+
+    def test_data_and_architectures(self):
+        model = self.copy_of("random-qwen2")
+        data = ("--data", self.ids([1, 2, 3], [4, 5, 256]))
+        self.expect_error(model, 3, "sample 1, position 2", "256", args=data)
+        config = json.loads((model / "config.json").read_text())
+        config["model_type"] = "newest"
+        (model / "config.json").write_text(json.dumps(config))
+        self.expect_error(model, 3, "'newest'", "llama, mistral", args=("--data", self.ids([1, 2])))
+        self.quantize(model, "--recipe", "cast")
+        self.expect_unmatched(model)
+
+    def expect_unmatched(self, model):
+        done = self.run_program(model, "-o", self.folder / "x", "--recipe", "cast", "--keep", "layers.9", code=2)
+        self.assertIn("layers.9", done.stderr)
+        self.assertIn("near", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
