@@ -53,7 +53,7 @@ class TextData : public TokenizerFiles {
         "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
     header.resize(117, ' ');
     std::string data(values.size() * sizeof(T), '\0');
-    std::memcpy(data.data(), values.data(), data.size());
+    if (!values.empty()) std::memcpy(data.data(), values.data(), data.size());
     return std::string("\x93NUMPY\1\0\x76\0", 10) + header + "\n" + data;
   }
 
