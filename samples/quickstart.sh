@@ -30,9 +30,10 @@ mkdir "$out/calib" "$out/eval"
 find "$photos" -name '*.jpg' | sort | head -n 24 | xargs -I{} ln -s {} "$out/calib/"
 find "$photos" -name '*.jpg' | sort | tail -n 24 | xargs -I{} ln -s {} "$out/eval/"
 set -x
-hif8-calibrate "$model" --data "$out/calib" --eval-data "$out/eval" -o "$out/hif8" --force \
-  --recipe samples/recipes/ocr-classifier.yaml
+hif8-calibrate "$model" --data "$out/calib" --eval-data "$out/eval" -o "$out/hif8" --force --quiet \
+  --recipe samples/recipes/ocr-classifier.yaml >"$out/calibrate.txt"
 { set +x; } 2>/dev/null
 
 step "5/5 Report (hif8-report $out/hif8)"
 hif8-report "$out/hif8"
+ls -l "$out/hif8"
