@@ -65,11 +65,11 @@ float Minifloat::Decode(uint8_t code) const {
   const float sign = code >> (bits() - 1) & 1 ? -1.0F : 1.0F;
   if (exponent == exponent_end - 1) {
     if (specials == Specials::kNanOnly && mantissa == mantissa_end - 1) {
-      return std::numeric_limits<float>::quiet_NaN();
+      return std::copysign(std::numeric_limits<float>::quiet_NaN(), sign);
     }
     if (specials == Specials::kIeee) {
       return mantissa == 0 ? sign * std::numeric_limits<float>::infinity()
-                           : std::numeric_limits<float>::quiet_NaN();
+                           : std::copysign(std::numeric_limits<float>::quiet_NaN(), sign);
     }
   }
   const int hidden_one = exponent > 0 ? mantissa_end : 0;

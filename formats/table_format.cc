@@ -1,6 +1,5 @@
 #include "formats/table_format.h"
 
-#include <array>
 #include <cmath>
 #include <cstdint>
 
@@ -18,23 +17,6 @@ uint8_t EncodeScaled(const NumberFormat& format, float x, float scale, Overflow 
 
 constexpr size_t kLine = 64;                   // bytes of a cache line
 constexpr size_t kStreamed = size_t{1} << 20;  // values that no longer fit a core's caches
-
-struct RunOfCodes {
-  const float* table;
-  std::span<const uint8_t> codes;
-  ScaleOperand scale;
-
-  void Decode(size_t begin, size_t n, float* __restrict y) const {
-    const uint8_t* code = codes.data() + begin;
-    if (scale.per_value) {
-      const float* scales = scale.values + begin;
-      for (size_t i = 0; i < n; ++i) y[i] = table[code[i]] * scales[i];
-    } else {
-      const float one = scale.values[0];
-      for (size_t i = 0; i < n; ++i) y[i] = table[code[i]] * one;
-    }
-  }
-};
 
 }  // namespace
 
@@ -66,20 +48,20 @@ void TableFormat::Encode(DType dtype, const std::byte* x, ScaleOperand scale,
 
 void TableFormat::Decode(std::span<const uint8_t> codes, ScaleOperand scale,
                          std::span<float> y) const {
-  const RunOfCodes run{table_.data(), codes, scale};
-  if (codes.size() < kStreamed) {
-    run.Decode(0, codes.size(), y.data());
-    return;
-  }
-  const size_t misaligned = reinterpret_cast<uintptr_t>(y.data()) % kLine / sizeof(float);
-  size_t i = misaligned == 0 ? 0 : kLine / sizeof(float) - misaligned;
-  run.Decode(0, i, y.data());
-  alignas(kLine) std::array<float, 1024> piece;
-  for (; i + piece.size() <= codes.size(); i += piece.size()) {
-    run.Decode(i, piece.size(), piece.data());
-    StreamFloats(piece.data(), y.data() + i, piece.size());
-  }
-  run.Decode(i, codes.size() - i, y.data() + i);
+  const auto one_by_one = [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      y[i] = table_[codes[i]] * scale.values[scale.per_value ? i : 0];
+    }
+  };
+  const bool past_caches = codes.size() >= kStreamed;
+  const size_t past_line = reinterpret_cast<uintptr_t>(y.data()) % kLine / sizeof(float);
+  const size_t head = past_caches && past_line != 0 ? kLine / sizeof(float) - past_line : 0;
+  one_by_one(0, head);
+  const ScaleOperand scale_from_head{scale.values + (scale.per_value ? head : 0), scale.per_value};
+  const size_t done = DecodeByTables(
+      {codes.data() + head, scale_from_head, y.data() + head, codes.size() - head, past_caches},
+      byte_tables_);
+  one_by_one(head + done, codes.size());
 }
 
 void TableFormat::QuantizeDequantize(std::span<const float> x, ScaleOperand scale,

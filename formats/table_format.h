@@ -21,16 +21,19 @@ class TableFormat : public NumberFormat {
 
  protected:
   // A format whose codes are ramps (see code_ramps.h).
-  TableFormat(std::vector<float> table, Ties ties)
-      : table_(std::move(table)), ramps_(MakeCodeRamps(table_, ties)) {}
+  TableFormat(std::vector<float> table, Ties ties) : TableFormat(std::move(table)) {
+    ramps_ = MakeCodeRamps(table_, ties);
+  }
   // A format that overrides EncodeRun and RoundRun.
-  explicit TableFormat(std::vector<float> table) : table_(std::move(table)) {}
+  explicit TableFormat(std::vector<float> table)
+      : table_(std::move(table)), byte_tables_(MakeByteTables(table_)) {}
 
   virtual void EncodeRun(const EncodeJob& job) const { EncodeByRamps(job, ramps_); }
   virtual void RoundRun(const RoundJob& job) const { RoundByRamps(job, ramps_); }
 
  private:
   std::vector<float> table_;
+  ByteTables byte_tables_;
   CodeRamps ramps_;
 };
 

@@ -1,6 +1,7 @@
 // The vector paths of table formats, compiled for every instruction set and chosen at run time.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -43,8 +44,28 @@ void RoundReference(const RoundJob& job, size_t begin, size_t end);
 void RoundByRamps(const RoundJob& job, const CodeRamps& ramps);
 void RoundIntegers(const RoundJob& job);
 
-// Copies past the caches: for results that do not fit them, whose lines are then not read first.
-// Both pointers are aligned to 64 bytes, `count` is a multiple of 16.
-void StreamFloats(const float* from, float* to, size_t count);
+// The values of all codes as bytes of bf16. Where a sign bit negates, only the codes without it are
+// in the tables; one that has no other bit set may stand for something else than -0.
+struct ByteTables {
+  std::array<uint8_t, 256> low{};
+  std::array<uint8_t, 256> high{};
+  size_t size = 0;   // entries used: 16, 128 or 256
+  uint8_t sign = 0;  // 0x80, or 0 where the tables hold every code
+  uint8_t low_of_sign = 0;
+  uint8_t high_of_sign = 0;
+};
+ByteTables MakeByteTables(std::span<const float> values);
+
+// Codes to decode.
+struct DecodeJob {
+  const uint8_t* codes;
+  ScaleOperand scale;
+  float* y;
+  size_t count;
+  bool past_caches;  // y is aligned to 64 bytes and does not fit the caches
+};
+
+// Decodes whole vectors from the front; returns how many elements that were.
+size_t DecodeByTables(const DecodeJob& job, const ByteTables& tables);
 
 }  // namespace hif8
