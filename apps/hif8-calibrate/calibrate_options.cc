@@ -209,6 +209,13 @@ std::vector<OptionSpec> InputOptions() {
        .help = "data that errors are measured on",
        .default_text = "the calibration data",
        .brief = true},
+      {.name = "activations",
+       .kind = OptionKind::kPath,
+       .group = kIn,
+       .value = "DIR",
+       .help =
+           "inputs of layers that another program captured (samples/capture), instead of --data",
+       .environment = false},
       {.name = "stats-in",
        .kind = OptionKind::kPath,
        .group = kIn,

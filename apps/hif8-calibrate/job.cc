@@ -20,6 +20,7 @@
 #include "lib/quant/pipeline.h"
 #include "lib/report/gate.h"
 #include "lib/report/writer.h"
+#include "lib/runtime/captured_source.h"
 
 namespace hif8 {
 namespace {
@@ -39,7 +40,8 @@ bool IsWithin(const fs::path& path, const fs::path& folder) {
 // The output replaces a whole folder: nothing that the run reads may lie in it.
 void RefuseInputsWithin(const fs::path& output, const cli::ParsedOptions& options) {
   std::vector<std::string> inputs = {options.Text("MODEL"), options.Text("data"),
-                                     options.Text("eval-data"), options.Text("calibration")};
+                                     options.Text("eval-data"), options.Text("activations"),
+                                     options.Text("calibration")};
   for (const std::string& path : options.Texts("stats-in")) inputs.push_back(path);
   if (fs::exists(options.Text("recipe"))) inputs.push_back(options.Text("recipe"));
   for (const std::string& input : inputs) {
@@ -72,7 +74,23 @@ PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
 
 // Something that activation scales can come from was given.
 bool HasScales(const cli::ParsedOptions& options) {
-  return options.Has("data") || options.Has("stats-in") || options.Has("calibration");
+  return options.Has("data") || options.Has("activations") || options.Has("stats-in") ||
+         options.Has("calibration");
+}
+
+// What gives statistics and errors; null when nothing was given.
+std::unique_ptr<ActivationSource> MakeSource(const cli::ParsedOptions& options,
+                                             const ModelKind& kind, LogSink& log) {
+  const std::string data = options.Text("data");
+  const std::string evaluation = options.Text("eval-data");
+  if (!options.Has("activations")) return kind.OpenData(data, evaluation, log);
+  if (!data.empty() || !evaluation.empty()) {
+    throw UsageError(
+        "--activations replaces a run of the model, so that --data and --eval-data "
+        "have nothing to feed",
+        "give one or the other");
+  }
+  return MakeCapturedSource(kind.model(), options.Text("activations"), BuiltinFormats(), log);
 }
 
 std::vector<Gate> ParseGates(const cli::ParsedOptions& options) {
@@ -113,8 +131,7 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
     return;
   }
 
-  const std::unique_ptr<ActivationSource> source =
-      kind->OpenData(options.Text("data"), options.Text("eval-data"), console.log());
+  const std::unique_ptr<ActivationSource> source = MakeSource(options, *kind, console.log());
   const std::unique_ptr<Exporter> exporter = kind->MakeExporter();
   const PipelineInputs inputs{kind->model(), config, context, *exporter, source.get()};
   Report report;

@@ -35,18 +35,19 @@ void AddRunInfo(const cli::ParsedOptions& options, const PipelineResult& result,
   run.durations = result.seconds;
   run.synthetic = result.synthetic;
   run.warnings = result.warnings;
-  if (options.Has("data") || options.Has("stats-in") || options.Has("calibration")) {
+  for (const char* source : {"calibration", "stats-in", "activations", "data"}) {
+    if (!options.Has(source)) continue;
     DataReport data;
-    data.description = options.Has("calibration") ? options.Text("calibration")
-                       : options.Has("stats-in")  ? options.Text("stats-in")
-                                                  : options.Text("data");
+    data.description = options.Text(source);
     data.samples = static_cast<int64_t>(result.calibration_samples);
     run.data = data;
+    break;
   }
   if (result.measurement.samples > 0) {
     DataReport evaluation;
     evaluation.is_calibration_data = !options.Has("eval-data");
-    evaluation.description = options.Text(evaluation.is_calibration_data ? "data" : "eval-data");
+    const char* source = options.Has("activations") ? "activations" : "data";
+    evaluation.description = options.Text(evaluation.is_calibration_data ? source : "eval-data");
     evaluation.samples = static_cast<int64_t>(result.measurement.samples);
     run.evaluation = evaluation;
   }

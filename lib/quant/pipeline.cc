@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -95,9 +96,37 @@ class Pipeline {
     SolveActivations(ByActivation(std::move(stats)));
   }
 
+  // What the source needs to quantize blocks as it goes: the same pure functions that decide later.
+  Propagation MakePropagation() const {
+    Propagation propagation;
+    propagation.solve = [this](int index,
+                               const TensorStats& stats) -> std::optional<QuantizedActivation> {
+      const auto plan = result_.plan.activations.find(index);
+      if (plan == result_.plan.activations.end()) return std::nullopt;
+      const OperandPlan& operand = plan->second;
+      if (operand.rule->NeedsData() && stats.count() == 0) return std::nullopt;
+      const ScaleChoice choice = operand.rule->Solve(stats, *operand.format, operand.params);
+      return Quantized(choice, operand);
+    };
+    propagation.encode = [this](int index) -> std::optional<EncodedWeight> {
+      if (!result_.plan.weights.contains(index)) return std::nullopt;
+      WeightResult unused;
+      return Encode(index, &unused);
+    };
+    return propagation;
+  }
+
+  static QuantizedActivation Quantized(const ScaleChoice& choice, const OperandPlan& operand) {
+    return {choice.scale, choice.reference, operand.format->OverflowThreshold(),
+            operand.config.clip && operand.rule->NeedsData(), operand.format};
+  }
+
   StatsFile Observe(const std::vector<int>& wanted) {
     StatsFile stats;
-    std::vector<TensorStats> records = in_.source->Collect(wanted);
+    const bool propagate = in_.config.propagate == "quantized";
+    std::vector<TensorStats> records =
+        propagate ? in_.source->CollectPropagated(wanted, MakePropagation())
+                  : in_.source->Collect(wanted);
     stats.model = result_.fingerprint;
     stats.samples = in_.source->samples();
     stats.synthetic = in_.source->synthetic();
@@ -213,8 +242,7 @@ class Pipeline {
     if (in_.source == nullptr) return;
     std::map<int, QuantizedActivation> quantized;
     for (const auto& [index, scale] : result_.activations) {
-      quantized[index] = {scale.choice.scale, scale.choice.reference,
-                          result_.plan.activations.at(index).format->OverflowThreshold()};
+      quantized[index] = Quantized(scale.choice, result_.plan.activations.at(index));
     }
     result_.measurement = in_.source->Measure(dir, quantized);
   }

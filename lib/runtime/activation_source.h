@@ -2,12 +2,15 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lib/core/log.h"
+#include "lib/model/model.h"
 #include "lib/numeric/error_metrics.h"
 #include "lib/numeric/number_format.h"
 #include "lib/numeric/tensor_stats.h"
@@ -43,6 +46,14 @@ struct Measurement {
   double perplexity_quantized = 0;
 };
 
+// How a network is quantized while it is being observed (`propagate: quantized`).
+struct Propagation {
+  // The scale of an activation, from what was observed of it; nothing where it stays as it is.
+  std::function<std::optional<QuantizedActivation>(int activation, const TensorStats& stats)> solve;
+  // The codes of a weight; nothing where it stays as it is.
+  std::function<std::optional<EncodedWeight>(int weight)> encode;
+};
+
 class ActivationSource {
  public:
   virtual ~ActivationSource() = default;
@@ -50,6 +61,10 @@ class ActivationSource {
   // One pass over the calibration data. Returns one record per activation of the model; those not
   // in `wanted` stay empty. Memory does not grow with the number of samples.
   virtual std::vector<TensorStats> Collect(std::span<const int> wanted) = 0;
+  // The same, but each block gets what the blocks before it produce once they are quantized. Throws
+  // kUsage where the network does not come in blocks.
+  virtual std::vector<TensorStats> CollectPropagated(std::span<const int> wanted,
+                                                     const Propagation& propagation);
   // Number of samples that Collect() went through.
   virtual uint64_t samples() const = 0;
   // True when the data was made up (random) instead of read.

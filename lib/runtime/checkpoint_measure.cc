@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "lib/model/safetensors/written_checkpoint.h"
 #include "lib/runtime/checkpoint_source.h"
 #include "lib/runtime/network_run.h"
 #include "lib/runtime/token_scores.h"
@@ -77,7 +78,11 @@ class MeasurePass {
         quantized_(quantized),
         spec_(checkpoint->network().spec),
         run_(*checkpoint, data),
-        loader_(*checkpoint, &written_, formats),
+        loader_(
+            *checkpoint,
+            [this, &formats](const std::string& tensor, int64_t begin, int64_t end, float* values) {
+              written_.ReadRows(tensor, formats, begin, end, values);
+            }),
         sink_(*checkpoint, quantized, &measurement_),
         blocks_([this](PartOptions o) { return DecoderBlock(spec_, std::move(o)); }, formats,
                 &sink_, &log),
@@ -167,9 +172,9 @@ class MeasurePass {
       AddScales(other.part, prefix, &inputs);
       for (size_t i = 0; i < run_.samples(); ++i) {
         sink_.Aim(original.part, prefix, true);
-        run_.RunBlock(original, b, &inputs, i, original_.get());
+        run_.RunBlock(original, b, &inputs, i, original_.get(), original_.get());
         sink_.Aim(other.part, prefix, false);
-        run_.RunBlock(other, b, &inputs, i, other_.get());
+        run_.RunBlock(other, b, &inputs, i, other_.get(), other_.get());
         log_.Progress("measure", static_cast<uint64_t>(b) * run_.samples() + i + 1,
                       static_cast<uint64_t>(spec_.blocks) * run_.samples());
       }

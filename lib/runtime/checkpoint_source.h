@@ -32,6 +32,8 @@ class CheckpointSource : public ActivationSource {
                    const FormatRegistry& formats, LogSink& log);
 
   std::vector<TensorStats> Collect(std::span<const int> wanted) override;
+  std::vector<TensorStats> CollectPropagated(std::span<const int> wanted,
+                                             const Propagation& propagation) override;
   uint64_t samples() const override { return options_.calibration.samples.size(); }
   bool synthetic() const override { return false; }
   // Outputs: "logits", with argmax agreement; perplexities over every token but each sample's
@@ -49,6 +51,8 @@ class CheckpointSource : public ActivationSource {
   Trace Run();
 
  private:
+  std::vector<TensorStats> Collect(std::span<const int> wanted, const Propagation* propagation);
+
   std::shared_ptr<const Checkpoint> checkpoint_;
   CheckpointSourceOptions options_;
   const FormatRegistry& formats_;

@@ -39,18 +39,18 @@ const Tensor& NetworkRun::Mask(int64_t length, int64_t window) {
 }
 
 void NetworkRun::RunBlock(const PartSession& block, int64_t number, NamedTensors* constants,
-                          size_t sample, HiddenStates* states) {
+                          size_t sample, HiddenStates* in, HiddenStates* out) {
   const int64_t t = length(sample);
   const auto half = static_cast<int64_t>(network_.spec.rope.frequencies.size());
   const auto size = static_cast<size_t>(t * half);
   NamedTensors& inputs = *constants;
-  inputs["hidden"] = FloatTensor(states->Read(sample), HiddenShape(sample));
+  inputs["hidden"] = FloatTensor(in->Read(sample), HiddenShape(sample));
   inputs["cosines"] = FloatTensor(std::span(table_.cosines).first(size), {t, half});
   inputs["sines"] = FloatTensor(std::span(table_.sines).first(size), {t, half});
   inputs["mask"] = Mask(t, network_.spec.windows[static_cast<size_t>(number)]);
-  const Tensor out = block.Run(inputs);
+  const Tensor result = block.Run(inputs);
   std::vector<float> buffer;
-  states->Write(sample, AsFloats(out.view, &buffer));
+  if (out != nullptr) out->Write(sample, AsFloats(result.view, &buffer));
 }
 
 void NetworkRun::RunNorm(const PartSession& norm, NamedTensors* constants, size_t sample,

@@ -32,10 +32,10 @@ class NetworkRun {
       uint64_t memory_limit,
       const std::function<void(int64_t begin, int64_t end, float* values)>& read) const;
 
-  // Runs a block over one sample; `states` gets what comes out.
+  // Runs a block over one sample of `in`; `out` gets what comes out (null: nobody).
   void RunBlock(const PartSession& block, int64_t number, NamedTensors* constants, size_t sample,
-                HiddenStates* states);
-  // The same for the final norm.
+                HiddenStates* in, HiddenStates* out);
+  // The final norm, in place.
   void RunNorm(const PartSession& norm, NamedTensors* constants, size_t sample,
                HiddenStates* states) const;
 

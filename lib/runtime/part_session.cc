@@ -41,12 +41,6 @@ const PartSession& PartSessions::Get(const PartOptions& options) {
   return entry;
 }
 
-void ConstantLoader::ReadRows(const std::string& tensor, bool quantized, int64_t begin, int64_t end,
-                              float* values) const {
-  if (quantized) return written_->ReadRows(tensor, formats_, begin, end, values);
-  checkpoint_.ReadRows(*checkpoint_.Find(tensor), begin, end, values);
-}
-
 Tensor ConstantLoader::LoadRows(const std::string& tensor, bool quantized, int64_t begin,
                                 int64_t end) const {
   Shape shape = checkpoint_.Find(tensor)->entry->shape;
@@ -57,27 +51,31 @@ Tensor ConstantLoader::LoadRows(const std::string& tensor, bool quantized, int64
   auto* values = reinterpret_cast<float*>(bytes);
   const auto step =
       static_cast<int64_t>(std::max<size_t>(kPieceElements / std::max<size_t>(row, 1), 1));
+  const CheckpointTensor& original = *checkpoint_.Find(tensor);
   const int64_t pieces = (end - begin + step - 1) / step;
   ParallelFor(static_cast<size_t>(pieces), [&](size_t i) {
     const int64_t first = begin + static_cast<int64_t>(i) * step;
-    ReadRows(tensor, quantized, first, std::min(first + step, end),
-             values + static_cast<size_t>(first - begin) * row);
+    const int64_t last = std::min(first + step, end);
+    float* out = values + static_cast<size_t>(first - begin) * row;
+    if (quantized) {
+      quantized_(tensor, first, last, out);
+    } else {
+      checkpoint_.ReadRows(original, first, last, out);
+    }
   });
   return result;
 }
 
-NamedTensors ConstantLoader::Load(std::span<const PartGraph* const> parts,
-                                  const std::string& prefix) const {
-  NamedTensors tensors;
+void ConstantLoader::Load(std::span<const PartGraph* const> parts, const std::string& prefix,
+                          NamedTensors* tensors) const {
   for (const PartGraph* part : parts) {
     for (const PartConstant& constant : part->constants) {
-      if (tensors.contains(constant.input)) continue;
+      if (tensors->contains(constant.input)) continue;
       const std::string name = prefix + constant.tensor;
-      tensors[constant.input] =
+      (*tensors)[constant.input] =
           LoadRows(name, constant.quantized, 0, checkpoint_.Find(name)->entry->shape[0]);
     }
   }
-  return tensors;
 }
 
 std::map<std::string, QuantizedInput> QuantizedInputs(

@@ -6,12 +6,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/core/log.h"
 #include "lib/model/safetensors/block_emitter.h"
 #include "lib/model/safetensors/checkpoint.h"
-#include "lib/model/safetensors/written_checkpoint.h"
 #include "lib/numeric/number_format.h"
 #include "lib/runtime/activation_source.h"
 #include "lib/runtime/session.h"
@@ -44,27 +44,32 @@ class PartSessions {
   std::map<std::string, PartSession> sessions_;
 };
 
+// Rows [begin, end) of a tensor of the quantized network as fp32. Called by several threads.
+using QuantizedRows =
+    std::function<void(const std::string& tensor, int64_t begin, int64_t end, float* values)>;
+
 // Reads what parts need, as fp32: several threads, large tensors in pieces.
 class ConstantLoader {
  public:
-  // `written` null: only original tensors are asked for.
-  ConstantLoader(const Checkpoint& checkpoint, const WrittenCheckpoint* written,
-                 const FormatRegistry& formats)
-      : checkpoint_(checkpoint), written_(written), formats_(formats) {}
+  // `quantized` may be empty where only original tensors are asked for.
+  ConstantLoader(const Checkpoint& checkpoint, QuantizedRows quantized)
+      : checkpoint_(checkpoint), quantized_(std::move(quantized)) {}
 
   // The constants of `parts` under the names of their graph inputs; `prefix` is put before the
-  // tensors' names.
-  NamedTensors Load(std::span<const PartGraph* const> parts, const std::string& prefix) const;
+  // tensors' names. Those that `tensors` has already are not read.
+  void Load(std::span<const PartGraph* const> parts, const std::string& prefix,
+            NamedTensors* tensors) const;
+  NamedTensors Load(std::span<const PartGraph* const> parts, const std::string& prefix) const {
+    NamedTensors tensors;
+    Load(parts, prefix, &tensors);
+    return tensors;
+  }
   // Rows [begin, end) of one tensor.
   Tensor LoadRows(const std::string& tensor, bool quantized, int64_t begin, int64_t end) const;
 
  private:
-  void ReadRows(const std::string& tensor, bool quantized, int64_t begin, int64_t end,
-                float* values) const;
-
   const Checkpoint& checkpoint_;
-  const WrittenCheckpoint* written_;
-  const FormatRegistry& formats_;
+  QuantizedRows quantized_;
 };
 
 // The activations of a part that are quantized. `quantized` is indexed like

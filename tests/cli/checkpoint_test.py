@@ -204,6 +204,48 @@ class CheckpointTest(unittest.TestCase):
         for module in linear - quantized:
             self.assertEqual(written[module + ".weight"], sources[module + ".weight"])
 
+    def test_captured_activations_need_no_graph(self):
+        model = self.copy_of("random-qwen2")
+        config = json.loads((model / "config.json").read_text())
+        config["model_type"] = "newest"
+        (model / "config.json").write_text(json.dumps(config))
+        captured = self.folder / "captured"
+        captured.mkdir()
+        sources, _ = read_file(model / "model.safetensors")
+        names = [n[:-7] for n in sources if n.endswith("_proj.weight")]
+        for sample in range(2):
+            header, data = {}, b""
+            for i, name in enumerate(names):
+                values = struct.pack("<3f", i + sample, -1 - i, 0.5)
+                header[name] = {"dtype": "F32", "shape": [1, 3], "data_offsets": [len(data), len(data) + 12]}
+                data += values
+            text = json.dumps(header).encode()
+            (captured / f"{sample}.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+        report = self.quantize(model, "--activations", captured)
+        written, _ = read_file(self.out / "model.safetensors")
+        for i, name in enumerate(names):
+            self.assertEqual(floats(written[name + ".input_scale"])[0],
+                             struct.unpack("f", struct.pack("f", (i + 1) / 16))[0])
+        self.assertEqual(report["run"]["data"]["samples"], 2)
+        done = self.run_program(model, "-o", self.out, "--force", "--activations", captured,
+                                "--data", self.ids([1, 2]), code=2)
+        self.assertIn("--activations", done.stderr)
+
+    def test_propagated_statistics_differ(self):
+        model = MODELS / "random-llama"
+        ids = self.ids(range(40), range(50, 90))
+        scales = []
+        for value in ("original", "quantized"):
+            self.quantize(model, "--data", ids, "--set", f"propagate={value}")
+            written = {}
+            for path in sorted(self.out.glob("model*.safetensors")):
+                written.update(read_file(path)[0])
+            scales.append({n: floats(t)[0] for n, t in written.items() if n.endswith("input_scale")})
+        first, last = ("model.layers.%d.self_attn.q_proj.input_scale" % b for b in (0, 2))
+        self.assertEqual(scales[0][first], scales[1][first])
+        self.assertNotEqual(scales[0][last], scales[1][last])
+        self.assertAlmostEqual(scales[0][last] / scales[1][last], 1, delta=0.25)
+
     def test_bf16_scales(self):
         self.quantize(MODELS / "random-qwen2", "--recipe", "cast", "--set", "weights.scale_dtype=bf16")
         written, _ = read_file(self.out / "model.safetensors")

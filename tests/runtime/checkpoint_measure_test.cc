@@ -153,6 +153,48 @@ TEST_F(CheckpointMeasureTest, ActivationsCacheAndProductsAreMeasured) {
       checkpoint->ActivationIndex("model.layers.0.self_attn.q_proj.input"));
 }
 
+TEST_F(CheckpointMeasureTest, PropagatedStatisticsComeFromTheQuantizedBlocksBefore) {
+  const fs::path model = kModels / "random-llama";
+  const auto checkpoint = Checkpoint::Open(model);
+  const test::TemporaryFolder decoded;
+  Write(checkpoint, decoded.path(), true, false);
+  const TokenData ids = test::Reference(model).Ids();
+  CheckpointSource source(checkpoint, {ids, {}}, BuiltinFormats(), NullLog());
+  CheckpointSource other(Checkpoint::Open(decoded.path()), {ids, {}}, BuiltinFormats(), NullLog());
+  std::vector<int> all;
+  for (size_t i = 0; i < checkpoint->activations().size(); ++i) all.push_back(static_cast<int>(i));
+  Propagation propagation;
+  propagation.solve = [](int, const TensorStats&) { return std::nullopt; };
+  propagation.encode = [&](int index) { return EncodePowerOfTwo(*checkpoint, index); };
+  const auto propagated = source.CollectPropagated(all, propagation);
+  const auto original = source.Collect(all);
+  const auto quantized = other.Collect(all);
+  for (int block = 0; block < 3; ++block) {
+    const std::string prefix = "model.layers." + std::to_string(block) + ".";
+    // A block's first input follows from the blocks before alone.
+    const auto first =
+        static_cast<size_t>(checkpoint->ActivationIndex(prefix + "self_attn.q_proj.input"));
+    EXPECT_EQ(propagated[first].amax(), quantized[first].amax());
+    EXPECT_EQ(propagated[first].Percentile(50), quantized[first].Percentile(50));
+    EXPECT_EQ(propagated[first].amax() == original[first].amax(), block == 0);
+  }
+  // Inside a block the weights are the original ones.
+  const auto inner =
+      static_cast<size_t>(checkpoint->ActivationIndex("model.layers.0.mlp.down_proj.input"));
+  EXPECT_EQ(propagated[inner].amax(), original[inner].amax());
+  EXPECT_NE(propagated[inner].amax(), quantized[inner].amax());
+
+  // A scale for every activation changes what comes next.
+  propagation.solve = [](int, const TensorStats& stats) -> std::optional<QuantizedActivation> {
+    EXPECT_GT(stats.count(), 0u);
+    return QuantizedActivation{stats.amax() / 16, stats.amax(), 40960};
+  };
+  const auto both = source.CollectPropagated(all, propagation);
+  const auto last = static_cast<size_t>(checkpoint->ActivationIndex("lm_head.input"));
+  EXPECT_GT(both[last].count(), 0u);
+  EXPECT_NE(both[last].amax(), propagated[last].amax());
+}
+
 TEST_F(CheckpointMeasureTest, HiddenStatesInAFileGiveTheSame) {
   const fs::path model = kModels / "random-mistral-window";
   const TokenData ids = test::Reference(model).Ids();

@@ -1,0 +1,164 @@
+#include "lib/runtime/collect_pass.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "lib/model/safetensors/decoder.h"
+
+namespace hif8 {
+namespace {
+
+constexpr int64_t kHeadPieceElements = int64_t{1} << 25;  // 128 MiB of fp32
+
+// What a part has to observe: the wanted ones of its activations.
+std::set<std::string> Observed(const Checkpoint& checkpoint, const std::set<int>& wanted,
+                               const std::string& prefix, const std::vector<PartLayer>& layers) {
+  std::set<std::string> names;
+  for (const PartLayer& layer : layers) {
+    for (const std::string& name : {layer.activation, layer.second_activation}) {
+      if (!name.empty() && wanted.contains(checkpoint.ActivationIndex(prefix + name))) {
+        names.insert(name);
+      }
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+void CollectSink::Aim(const PartGraph& part, const std::string& prefix,
+                      const Checkpoint& checkpoint, std::vector<TensorStats>* stats) {
+  targets_.clear();
+  for (const PartTap& tap : part.taps) {
+    const int index =
+        tap.kind == TapKind::kActivation ? checkpoint.ActivationIndex(prefix + tap.name) : -1;
+    targets_.push_back(index < 0 ? nullptr : &(*stats)[static_cast<size_t>(index)]);
+  }
+}
+
+void CollectSink::Observe(int id, const TensorView& x) {
+  if (TensorStats* target = targets_[static_cast<size_t>(id)]) target->Add(x);
+}
+
+CollectPass::CollectPass(const Checkpoint& checkpoint, const TokenData& data, uint64_t memory_limit,
+                         const Propagation* propagation, const FormatRegistry& formats,
+                         LogSink& log)
+    : checkpoint_(checkpoint),
+      spec_(checkpoint.network().spec),
+      propagation_(propagation),
+      formats_(formats),
+      run_(checkpoint, data),
+      loader_(checkpoint, [this](const std::string& tensor, int64_t begin, int64_t end,
+                                 float* values) { ReadQuantized(tensor, begin, end, values); }),
+      blocks_([this](PartOptions o) { return DecoderBlock(spec_, std::move(o)); }, formats, &sink_,
+              &log),
+      norms_([this](PartOptions o) { return DecoderNorm(spec_, std::move(o)); }, formats, &sink_,
+             &log),
+      heads_([this](PartOptions o) { return DecoderHead(spec_, std::move(o)); }, formats, &sink_,
+             &log),
+      log_(log),
+      memory_limit_(memory_limit) {}
+
+void CollectPass::RunBlocks(int64_t count, const std::set<int>& wanted,
+                            std::vector<TensorStats>* stats, const AfterBlock& after) {
+  const Network& network = run_.network();
+  const CheckpointTensor& table = *checkpoint_.Find(network.embedding);
+  states_ = run_.Embed(memory_limit_, [&](int64_t begin, int64_t end, float* values) {
+    checkpoint_.ReadRows(table, begin, end, values);
+  });
+  const PartGraph outline = DecoderBlock(spec_, {});
+  const PartGraph* parts[] = {&outline};
+  Prefetch constants(count, [&](int64_t b) { return loader_.Load(parts, network.BlockPrefix(b)); });
+  HiddenStates* out = propagation_ == nullptr ? states_.get() : nullptr;
+  for (int64_t b = 0; b < count; ++b) {
+    PartOptions options;
+    options.observed = Observed(checkpoint_, wanted, network.BlockPrefix(b), outline.layers);
+    const PartSession& block = blocks_.Get(options);
+    sink_.Aim(block.part, network.BlockPrefix(b), checkpoint_, stats);
+    NamedTensors inputs = constants.Take(b);
+    for (size_t i = 0; i < run_.samples(); ++i) {
+      run_.RunBlock(block, b, &inputs, i, states_.get(), out);
+      log_.Progress("calibrate", static_cast<uint64_t>(b) * run_.samples() + i + 1,
+                    static_cast<uint64_t>(count) * run_.samples());
+    }
+    if (propagation_ != nullptr) RunQuantized(b, outline.layers, *stats, &inputs);
+    if (after) after(b, states_.get());
+  }
+}
+
+void CollectPass::RunQuantized(int64_t block, const std::vector<PartLayer>& layers,
+                               const std::vector<TensorStats>& stats, NamedTensors* inputs) {
+  const std::string prefix = run_.network().BlockPrefix(block);
+  std::map<int, QuantizedActivation> quantized;
+  PartOptions options;
+  options.mode = PartMode::kQuantized;
+  encoded_.clear();
+  for (const PartLayer& layer : layers) {
+    for (const std::string& name : {layer.activation, layer.second_activation}) {
+      const int index = name.empty() ? -1 : checkpoint_.ActivationIndex(prefix + name);
+      if (index < 0 || quantized.contains(index)) continue;
+      const auto solved = propagation_->solve(index, stats[static_cast<size_t>(index)]);
+      if (solved) quantized[index] = *solved;
+    }
+    const CheckpointTensor* tensor = checkpoint_.Find(prefix + layer.name + ".weight");
+    if (tensor == nullptr || tensor->weight < 0) continue;
+    std::optional<EncodedWeight> encoded = propagation_->encode(tensor->weight);
+    if (!encoded) continue;
+    options.weights.insert(layer.name);
+    encoded_[tensor->name()] = std::move(*encoded);
+  }
+  options.inputs =
+      QuantizedInputs(checkpoint_, quantized, prefix, layers, formats_.names().front());
+  const PartSession& session = blocks_.Get(options);
+  std::vector<TensorStats> none(stats.size());
+  sink_.Aim(session.part, prefix, checkpoint_, &none);
+  const PartGraph* parts[] = {&session.part};
+  loader_.Load(parts, prefix, inputs);
+  AddScales(checkpoint_, quantized, session.part, prefix, inputs);
+  for (size_t i = 0; i < run_.samples(); ++i) {
+    run_.RunBlock(session, block, inputs, i, states_.get(), states_.get());
+  }
+}
+
+// The codes of one scale lie together in every layout of a checkpoint.
+void CollectPass::ReadQuantized(const std::string& tensor, int64_t begin, int64_t end,
+                                float* values) const {
+  const EncodedWeight& encoded = encoded_.at(tensor);
+  const NumberFormat& format = formats_.Get(encoded.format);
+  const auto columns = static_cast<size_t>(checkpoint_.Find(tensor)->entry->shape.back());
+  const size_t run = encoded.layout.channel_size();
+  for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
+    const size_t first = row * columns;
+    format.Decode(std::span(encoded.codes).subspan(first, columns),
+                  ScaleOperand::One(encoded.scales[first / run]), {values, columns});
+    values += columns;
+  }
+}
+
+void CollectPass::RunNorm(const std::set<int>& wanted, std::vector<TensorStats>* stats) {
+  PartOptions options;
+  options.observed = Observed(checkpoint_, wanted, "", DecoderHead(spec_, {}).layers);
+  const PartSession& norm = norms_.Get(options);
+  sink_.Aim(norm.part, "", checkpoint_, stats);
+  const PartGraph* parts[] = {&norm.part};
+  NamedTensors inputs = loader_.Load(parts, run_.network().prefix);
+  for (size_t i = 0; i < run_.samples(); ++i) run_.RunNorm(norm, &inputs, i, states_.get());
+}
+
+void CollectPass::RunHead(
+    const std::function<void(size_t sample, int64_t first, const TensorView&)>& take) {
+  const PartSession& head = heads_.Get({});
+  const int64_t step = std::max<int64_t>(kHeadPieceElements / spec_.hidden, 1);
+  for (int64_t first = 0; first < spec_.vocabulary; first += step) {
+    const int64_t end = std::min(first + step, spec_.vocabulary);
+    NamedTensors inputs;
+    inputs["lm_head.weight"] = loader_.LoadRows(run_.network().head, false, first, end);
+    for (size_t i = 0; i < run_.samples(); ++i) {
+      inputs["normed"] = FloatTensor(states_->Read(i), {run_.length(i), spec_.hidden});
+      take(i, first, head.Run(inputs).view);
+    }
+  }
+}
+
+}  // namespace hif8
