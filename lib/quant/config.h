@@ -70,7 +70,7 @@ struct ImageConfig {
 struct DataConfig {
   int64_t samples = 0;  // 0: all
   int64_t sequence_length = 512;
-  int64_t batch = 1;       // samples per run where the model leaves its batch open
+  int64_t batch = 1;       // samples per run where the model leaves its batch open; 0: all
   bool drop_last = false;  // drop the samples that do not fill a fixed batch
   ImageConfig image;
   bool operator==(const DataConfig&) const = default;

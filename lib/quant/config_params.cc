@@ -239,8 +239,9 @@ void AddData(std::vector<Param>& params) {
                 [](auto& c) -> auto& { return c.data.sequence_length; }),
             2, 1e9));
   params.push_back(Range(Make(
-                             "data.batch", ParamKind::kInteger,
-                             "samples in one run where the model leaves its batch open",
+                             "data.batch", ParamKind::kCountOrAll,
+                             "samples in one run where the model leaves its batch open; all: files "
+                             "are fed as they are",
                              [](auto& c) -> auto& { return c.data.batch; }),
                          1, 1e6));
   params.push_back(Make(

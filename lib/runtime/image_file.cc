@@ -41,6 +41,8 @@ class ImageFile : public DataFile {
     const size_t rank = input.rank_known && input.shape.size() == 3 ? 3 : 4;
     const size_t h = rank - (nchw_ ? 2 : 3);
     if (input.rank_known && input.shape.size() == rank) {
+      const size_t c = nchw_ ? h - 1 : h + 2;
+      CheckLayout(input, nchw_ ? h + 1 : h, c);
       if (input.shape[h] > 0) height_ = input.shape[h];
       if (input.shape[h + 1] > 0) width_ = input.shape[h + 1];
     }
@@ -87,6 +89,16 @@ class ImageFile : public DataFile {
   }
 
  private:
+  // Channels stand at `channels`, and at `other` in the other layout: a model that has as many of
+  // them there, and not here, was made for that one.
+  void CheckLayout(const GraphValue& input, size_t other, size_t channels) const {
+    if (input.shape[other] != channels_ || input.shape[channels] == channels_) return;
+    throw ModelError("input '" + input.name + "' seems to want images as " +
+                         (nchw_ ? "nhwc" : "nchw") + ", not " + (nchw_ ? "nchw" : "nhwc"),
+                     std::string("set data.image.layout to ") + (nchw_ ? "nhwc" : "nchw"),
+                     path_.string());
+  }
+
   const stbi_uc* data() const { return reinterpret_cast<const stbi_uc*>(file_->bytes().data()); }
   int size() const { return static_cast<int>(std::min<size_t>(file_->bytes().size(), 0x7fffffff)); }
 

@@ -265,6 +265,16 @@ TEST(DataFiles, ImagesAreResizedToTheModel) {
   EXPECT_EQ(Open(dir / "a.png", unbatched)->Read(0).inputs.at("x").view.shape, (Shape{3, 8, 8}));
 }
 
+TEST(DataFiles, AnImageLayoutThatTheModelDoesNotHave) {
+  const TempFolder dir;
+  WriteImage(dir / "a.png", 8, 8, 3, std::vector<uint8_t>(192, 100));
+  const GraphValue nchw{"x", DType::kF32, true, {-1, 3, -1, -1}, {}};
+  const GraphValue nhwc{"x", DType::kF32, true, {1, 32, 32, 3}, {}};
+  ExpectRefused(dir / "a.png", "nhwc, not nchw", nhwc);
+  EXPECT_THROW(Open(dir / "a.png", nchw, {.layout = ImageOptions::Layout::kNhwc}), Error);
+  EXPECT_EQ(Open(dir / "a.png", nhwc, {.layout = ImageOptions::Layout::kNhwc})->runs(), 1u);
+}
+
 TEST(DataFiles, JpegAndFoldersOfImages) {
   const TempFolder dir;
   WriteImage(dir / "a.JPG", 8, 8, 3, std::vector<uint8_t>(192, 100));
