@@ -101,8 +101,8 @@ class Candidates {
       octaves.resize(static_cast<size_t>(last - first) + 1);
       sums.SquaredErrors(format, Scale(kQuarters * r), first, octaves);
       for (int j = first; j <= last; ++j) {
-        errors[static_cast<size_t>(most_ + r + j * steps)] =
-            octaves[static_cast<size_t>(j - first)];
+        const int k = r + j * steps;
+        errors[static_cast<size_t>(k + most_)] = octaves[static_cast<size_t>(j - first)];
       }
     }
     return errors;

@@ -104,7 +104,7 @@ void CheckModel(const Fingerprint& expected, const Fingerprint& found, const std
 
 }  // namespace
 
-void StatsFile::Merge(StatsFile later, const std::string& where) {
+void StatsFile::Merge(StatsFile&& later, const std::string& where) {
   CheckModel(model, later.model, where);
   samples += later.samples;
   synthetic = synthetic || later.synthetic;

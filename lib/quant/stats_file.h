@@ -23,7 +23,7 @@ struct StatsFile {
   // Adds what another pass with the same model saw: counts exactly and in any order, traces behind
   // this one's. A name that only one of them has is taken as it is. Throws kModel naming both
   // models when they differ; `where` names the other one's file.
-  void Merge(StatsFile later, const std::string& where);
+  void Merge(StatsFile&& later, const std::string& where);
 };
 
 // The bytes of a file and back. Throws kModel when the bytes are no statistics file, are truncated
