@@ -1,8 +1,8 @@
 // Rule `max`: the largest magnitude is mapped to the target.
 #include <bit>
-#include <cstdint>
 
 #include "calibrators/rules.h"
+#include "lib/numeric/vector_kernels.h"
 
 namespace hif8 {
 namespace {
@@ -25,13 +25,7 @@ class MaxRule : public Calibrator {
 }  // namespace
 
 float Amax(std::span<const float> values) {
-  // Magnitudes order like their bits; an integer maximum is vectorized where a float one is not.
-  int32_t most = 0;
-  for (const float v : values) {
-    const auto bits = static_cast<int32_t>(std::bit_cast<uint32_t>(v) & 0x7fffffffU);
-    most = bits > most ? bits : most;
-  }
-  return std::bit_cast<float>(most);
+  return std::bit_cast<float>(ScanMagnitudes(values.data(), values.size()).most);
 }
 
 std::shared_ptr<const Calibrator> MakeMaxRule() { return std::make_shared<MaxRule>(); }

@@ -8,19 +8,31 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <numeric>
 #include <vector>
 
 #include "calibrators/rules.h"
 #include "calibrators/tail_sums.h"
+#include "lib/numeric/vector_kernels.h"
 
 namespace hif8 {
 namespace {
 
 constexpr int kQuarters = 4;  // the second round's steps in one of the first
 // Up to here quantizing once per candidate costs no more than a table of sums, and is exact.
-constexpr size_t kSmall = 512;
+constexpr size_t kSmall = 128;
+// Up to so many values per fraction that a threshold can have, the values in bins that thresholds
+// cut are looked at one by one; with more of them in a bin, where each lies averages out.
+constexpr size_t kExactPerFraction = 128;
 // Sums that should be equal may differ in their last digits.
 constexpr double kTie = 1e-9;
+// What rounding the products of scale and code to fp32 can make of an error, relatively, and more.
+constexpr double kRounding = 1e-4;
+// First-round candidates whose errors differ by less than this, relatively, all go to the second,
+// at most so many of them.
+constexpr double kNearTie = 0.0025;
+constexpr int kMaxCenters = 3;
 
 // The steps of a format, derived again only when another format comes.
 const DecisionSteps& StepsOf(const NumberFormat& format) {
@@ -38,27 +50,20 @@ const DecisionSteps& StepsOf(const NumberFormat& format) {
 
 double ExactError(std::span<const float> values, const NumberFormat& format, float scale) {
   constexpr size_t kPiece = 1024;
-  constexpr size_t kLanes = 8;
   std::array<float, kPiece> rounded;
-  std::array<double, kLanes> lanes{};
+  ErrorSums sums;
   for (size_t begin = 0; begin < values.size(); begin += kPiece) {
     const size_t n = std::min(kPiece, values.size() - begin);
     const float* x = values.data() + begin;
     format.QuantizeDequantize({x, n}, ScaleOperand::One(scale), std::span(rounded).first(n));
-    size_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      for (size_t l = 0; l < kLanes; ++l) {
-        const double d = static_cast<double>(x[i + l]) - static_cast<double>(rounded[i + l]);
-        lanes[l] += d * d;
-      }
-    }
-    for (; i < n; ++i) {
+    const size_t whole = n - n % kErrorLanes;
+    AddErrorSums(x, rounded.data(), whole, &sums);
+    for (size_t i = whole; i < n; ++i) {
       const double d = static_cast<double>(x[i]) - static_cast<double>(rounded[i]);
-      lanes[i % kLanes] += d * d;
+      sums.noise[i % kErrorLanes] += d * d;
     }
   }
-  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+  return std::accumulate(sums.noise.begin(), sums.noise.end(), 0.0);
 }
 
 // The candidates of one search. They are numbered in quarters of a step, 0 the scale of `max`.
@@ -109,26 +114,29 @@ class Candidates {
   }
 
   // The best candidate of both rounds, from the errors of the first and by `error` in the second.
+  // The second round goes around the best and, since a near tie of the first says little about it,
+  // around others that are about as good.
   template <typename F>
   int Search(const std::vector<double>& errors, const F& error) const {
-    const size_t center = errors.size() / 2;
+    const auto error_of = [&](int k) { return errors[static_cast<size_t>(k + most_)]; };
     int best = 0;
-    double least = errors[center];
+    double least = error_of(0);
     const auto take = [&](int at, double found) {
       if (found < least - kTie * std::abs(least)) {
         least = found;
         best = at;
       }
     };
-    for (int k = 1; k <= most_; ++k) {  // nearest to 0 first
-      take(kQuarters * k, errors[center + static_cast<size_t>(k)]);
-      take(-kQuarters * k, errors[center - static_cast<size_t>(k)]);
-    }
-    const int middle = best;
-    const int outward = middle < 0 ? -1 : 1;
-    for (int j = -kQuarters + 1; j < kQuarters; ++j) {
-      const int at = middle + outward * j;
-      if (j != 0) take(at, error(Scale(at)));
+    for (const int k : Outward()) take(kQuarters * k, error_of(k));
+    const double limit = least + kNearTie * std::abs(least);
+    int centers = 0;
+    for (const int k : Outward()) {
+      if (error_of(k) > limit || ++centers > kMaxCenters) continue;
+      const int outward = k < 0 ? -1 : 1;
+      for (int j = -kQuarters + 1; j < kQuarters; ++j) {
+        const int at = kQuarters * k + outward * j;
+        if (j != 0) take(at, error(Scale(at)));
+      }
     }
     return best;
   }
@@ -143,6 +151,13 @@ class Candidates {
   }
 
  private:
+  // 0, 1, -1, 2, -2, ...: of two that are equally good the one nearest to 0 is met first.
+  std::vector<int> Outward() const {
+    std::vector<int> order = {0};
+    for (int k = 1; k <= most_; ++k) order.insert(order.end(), {k, -k});
+    return order;
+  }
+
   float amax_;
   const ScaleParams& params_;
   float base_;
@@ -162,17 +177,47 @@ int SearchExactly(std::span<const float> values, const NumberFormat& format,
   return candidates.Search(candidates.Errors(error), error);
 }
 
+// By sums, and by single values where sums leave open which candidate is the best.
+int SearchGrouped(std::span<const float> values, const DecisionSteps& steps,
+                  const Candidates& candidates, TailSums* sums) {
+  std::vector<double> errors = candidates.Errors(*sums, steps);
+  const auto best = std::min_element(errors.begin(), errors.end());
+  const int middle = static_cast<int>(errors.size() / 2);
+  const auto scale_of = [&](size_t i) {
+    return candidates.Scale(kQuarters * (static_cast<int>(i) - middle));
+  };
+  const double doubt =
+      sums->Uncertainty(steps, scale_of(static_cast<size_t>(best - errors.begin())));
+  // The doubt is that of the worst case; differences of many bins largely cancel.
+  const double limit = *best + doubt / 2;
+  sums->Group(values);
+  const auto exact = [&](double scale) { return sums->ExactError(steps, scale); };
+  for (size_t i = 0; i < errors.size(); ++i) {
+    const bool open = errors[i] <= limit || static_cast<int>(i) == middle;
+    errors[i] = open ? exact(scale_of(i)) : std::numeric_limits<double>::infinity();
+  }
+  return candidates.Search(errors, exact);
+}
+
 int SearchValues(std::span<const float> values, const NumberFormat& format,
-                 const Candidates& candidates, const TailSums& sums) {
+                 const Candidates& candidates, TailSums* sums) {
   const DecisionSteps& steps = StepsOf(format);
-  const int best = SearchSums(sums, steps, candidates);
+  const bool group =
+      values.size() <= kExactPerFraction * steps.fraction.size() && !sums->AllAtEdges();
+  const int best =
+      group ? SearchGrouped(values, steps, candidates, sums) : SearchSums(*sums, steps, candidates);
   if (best == 0) return 0;
-  // The sums hold but for values in bins that a threshold cuts. `max` must not be given up for such
-  // a difference: where it could be one, both errors are taken from the values.
+  // `max` must not be given up for a difference that is none: where it could be one, both errors
+  // are taken from quantized values.
   const float scale = candidates.Scale(best);
   const float plain = candidates.Scale(0);
-  const double gain = sums.SquaredError(steps, plain) - sums.SquaredError(steps, scale);
-  if (gain > sums.Uncertainty(steps, plain) + sums.Uncertainty(steps, scale)) return best;
+  const auto error = [&](float s) {
+    return group ? sums->ExactError(steps, s) : sums->SquaredError(steps, s);
+  };
+  const auto doubt = [&](float s) { return group ? 0 : sums->Uncertainty(steps, s); };
+  const double plain_error = error(plain);
+  const double gain = plain_error - error(scale);
+  if (gain > doubt(plain) + doubt(scale) + kRounding * std::abs(plain_error)) return best;
   return ExactError(values, format, scale) < ExactError(values, format, plain) ? best : 0;
 }
 
@@ -202,15 +247,17 @@ class MseRule : public Calibrator {
       return candidates.Choice(0);
     }
     if (small) return candidates.Choice(SearchExactly(values, format, candidates));
-    const TailSums sums(&histogram, summary, values.size());
-    return candidates.Choice(SearchValues(values, format, candidates, sums));
+    thread_local TailSums sums;
+    sums.Reset(&histogram, summary, values.size());
+    return candidates.Choice(SearchValues(values, format, candidates, &sums));
   }
 
   ScaleChoice Solve(const TensorStats& stats, const NumberFormat& format,
                     const ScaleParams& params) const override {
     const Candidates candidates(stats.amax(), format, params);
     if (stats.amax() == 0) return candidates.Choice(0);
-    const TailSums sums(stats.Bins());
+    TailSums sums;
+    sums.Reset(stats.Bins());
     return candidates.Choice(SearchSums(sums, StepsOf(format), candidates));
   }
 

@@ -1,9 +1,10 @@
 #include "calibrators/tail_sums.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
+
+#include "lib/numeric/vector_kernels.h"
 
 namespace hif8 {
 namespace {
@@ -19,18 +20,6 @@ constexpr int kStatsSegmentBits = 3;  // segments per bin of a record, as a powe
 uint32_t Bottom(uint32_t top_bin) {
   constexpr uint32_t kBins = kOctaves << kBinFractionBits;
   return top_bin > kBins ? top_bin - kBins : 0;
-}
-
-// The product of two vectors, summed in four lanes: a fixed order that the compiler may vectorize.
-double Dot(const double* a, const double* b, size_t n) {
-  constexpr size_t kLanes = 4;
-  std::array<double, kLanes> lanes{};
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (size_t l = 0; l < kLanes; ++l) lanes[l] += a[i + l] * b[i + l];
-  }
-  for (; i < n; ++i) lanes[i % kLanes] += a[i] * b[i];
-  return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
 
 }  // namespace
@@ -72,77 +61,96 @@ DecisionSteps::DecisionSteps(std::span<const float> decode_table) {
   }
 }
 
-// The chord through both ends of the segment, less what evenly spread values lie below it.
-void TailSums::AddCurve(double low, double high, double h_low, double slope, double density,
-                        double bound) {
+// The chord through both ends of a segment, less what evenly spread values lie below it.
+TailSums::Segment TailSums::Curve(double low, double high, double h_low, double slope,
+                                  double density, double bound) {
   const double d = density / 2;
-  segments_.push_back({h_low - low * slope + d * low * high, slope - d * (low + high), d, bound});
+  return {h_low - low * slope + d * low * high, slope - d * (low + high), d, bound};
 }
 
-void TailSums::AddSegment(double low, double high, double h_low, double h_high, double density,
-                          double bound) {
-  const double slope = high > low ? (h_high - h_low) / (high - low) : 0;
-  AddCurve(low, high, h_low, slope, density, bound);
+// One octave of bins at most, from `bin` - 1 down to `end`; the sums so far go in and come out.
+struct TailSums::Running {
+  double count = 0, sum = 0, energy = 0;
+  double high = 0, h_high = 0;  // the lower end of the last segment, and H there
+  uint64_t left = 0;            // values in lower bins
+  bool all_at_edges = true;
+};
+
+uint32_t TailSums::AddOctave(const MagnitudeHistogram& histogram, uint32_t bin, uint32_t end,
+                             Running* running) {
+  Running r = *running;
+  const double width = r.high - BinEdge(bin - 1);
+  const double inverse_width = 1 / width;
+  while (bin > end && r.left > 0) {
+    --bin;
+    const double low = BinEdge(bin);
+    if (histogram.Empty(bin)) {
+      segments_.push_back({r.sum, -r.count, 0, 0});
+      r.h_high = r.sum - r.count * low;
+      r.high = low;
+      continue;
+    }
+    const uint64_t in_bin = histogram.Count(bin);
+    r.left -= in_bin;
+    const auto n = static_cast<double>(static_cast<int64_t>(in_bin));
+    const auto low_sum = static_cast<double>(static_cast<int64_t>(histogram.LowSum(bin)));
+    const double place = low_sum * 0x1p-16;  // n times [0, 1)
+    const double in_sum = n * low + place * width;
+    r.count += n;
+    r.sum += in_sum;
+    const double middle = low + width / 2;
+    r.energy += middle * (2 * in_sum - n * middle);  // n * mean^2, to n * (width / 2)^2
+    const double h_low = r.sum - r.count * low;
+    // Evenly spread, unless all lie at the bin's edge (values of few bits) or their mean is off the
+    // middle by more than 4 standard errors. In any case H is convex: below the chord by at most a
+    // quarter of n * width.
+    const double off = place - n / 2;
+    const bool inside = low_sum > 0;
+    r.all_at_edges &= !inside;
+    const bool even = inside & (off * off * 12 < 16 * n + 0.01 * n * n);
+    segments_.push_back(Curve(low, r.high, h_low, (r.h_high - h_low) * inverse_width,
+                              static_cast<double>(even) * n * inverse_width,
+                              static_cast<double>(inside) * n * width / 4));
+    r.h_high = h_low;
+    r.high = low;
+  }
+  *running = r;
+  return bin;
 }
 
-TailSums::TailSums(MagnitudeHistogram* histogram, const RunSummary& summary, uint64_t count) {
+void TailSums::Reset(MagnitudeHistogram* histogram, const RunSummary& summary, uint64_t count) {
+  constexpr uint32_t kOctave = 1U << kBinFractionBits;
   shift_ = kBinLowBits;
   top_ = summary.amax_bits >> shift_;
   end_ = std::bit_cast<float>(summary.amax_bits);
+  histogram->RemoveZeros(summary.zeros);
+  segments_.clear();
+  Running running;
+  running.high = BinEdge(top_ + 1);
+  running.left = count - summary.nans - summary.infs - summary.zeros;
   const uint32_t bottom = Bottom(top_);
-  uint64_t left = count - summary.nans - summary.infs - summary.zeros;
-  segments_.reserve(size_t{16} << kBinFractionBits);
-  double high = BinEdge(top_ + 1);
-  double h_high = 0;
-  double width = 0;
-  double inverse_width = 0;
   uint32_t bin = top_ + 1;
-  while (left > 0 && bin > bottom) {
-    --bin;
-    const double low = BinEdge(bin);
-    if (width == 0 || (bin + 1) % (1U << kBinFractionBits) == 0) {  // another octave
-      if (static_cast<double>(left) * high * high < kNegligible * energy_) {
-        ++bin;
-        break;
-      }
-      width = high - low;
-      inverse_width = 1 / width;
-    }
-    uint64_t in_bin = 0;
-    if (!histogram->Empty(bin)) in_bin = histogram->Count(bin) - (bin == 0 ? summary.zeros : 0);
-    if (in_bin == 0) {
-      segments_.push_back({sum_, -count_, 0, 0});
-      h_high = sum_ - count_ * low;
-    } else {
-      left -= in_bin;
-      const auto n = static_cast<double>(in_bin);
-      const double place = static_cast<double>(histogram->LowSum(bin)) * 0x1p-16;  // n * [0, 1)
-      const double in_sum = n * low + place * width;
-      count_ += n;
-      sum_ += in_sum;
-      energy_ += in_sum * in_sum / n;  // less the spread within the bin
-      const double h_low = sum_ - count_ * low;
-      // Between the ends H is convex: below the chord by at most a quarter of n * width.
-      if (bin == top_) {
-        AddSegment(low, end_, h_low, 0, 0, in_bin > 1 ? n * width / 4 : 0);
-      } else {
-        // Evenly spread, unless all lie at the bin's edge (values of few bits) or their mean is off
-        // the middle by more than 4 standard errors.
-        const double off = std::abs(place - n / 2);
-        const bool even = place > 0 && off * off * 12 < 16 * n + 0.01 * n * n;
-        const double slope = (h_high - h_low) * inverse_width;
-        AddCurve(low, high, h_low, slope, even ? n * inverse_width : 0,
-                 place > 0 ? n * width / 4 : 0);
-      }
-      h_high = h_low;
-    }
-    high = low;
+  while (running.left > 0 && bin > bottom) {
+    const double rest = static_cast<double>(running.left) * running.high * running.high;
+    if (bin <= top_ && rest < kNegligible * running.energy) break;
+    bin = AddOctave(*histogram, bin, std::max(bottom, (bin - 1) / kOctave * kOctave), &running);
   }
+  // The topmost values lie between the bin's lower edge and amax: one of them, at amax.
+  const double low = BinEdge(top_);
+  const auto n = static_cast<double>(histogram->Count(top_));
+  const double h_low =
+      static_cast<double>(histogram->LowSum(top_)) * 0x1p-16 * (BinEdge(top_ + 1) - low);
+  segments_[0] = Curve(low, end_, h_low, end_ > low ? -h_low / (end_ - low) : 0, 0,
+                       n > 1 ? n * (end_ - low) / 4 : 0);
   histogram->Clear(bin, top_ + 1);
-  if (left + summary.zeros > 0) histogram->Clear(0, bin);
+  if (running.left > 0) histogram->Clear(0, bin);
+  all_at_edges_ = running.all_at_edges;
+  count_ = running.count;
+  sum_ = running.sum;
+  energy_ = running.energy;
 }
 
-TailSums::TailSums(std::span<const MagnitudeBin> bins) {
+void TailSums::Reset(std::span<const MagnitudeBin> bins) {
   const MagnitudeBin& last = bins.back();
   const auto top_bin = std::bit_cast<uint32_t>(static_cast<float>(last.low)) >> kBinLowBits;
   constexpr uint32_t kParts = 1U << kStatsSegmentBits;
@@ -151,6 +159,8 @@ TailSums::TailSums(std::span<const MagnitudeBin> bins) {
   // Below the end of the last segment, as fp32 too.
   end_ = std::min<double>(last.mean + last.spread,
                           std::nextafter(static_cast<float>(last.low + last.width), 0.0F));
+  segments_.clear();
+  count_ = sum_ = energy_ = 0;
   const uint32_t bottom = Bottom(top_bin);
   size_t next = bins.size();
   for (uint32_t bin = top_bin + 1; next > 0 && bin-- > bottom;) {
@@ -178,7 +188,8 @@ TailSums::TailSums(std::span<const MagnitudeBin> bins) {
       const double edge = std::min(low + width * part / kParts, end_);
       const double h_edge = h(edge);
       const bool inside = spread > 0 && edge >= mean - spread && high <= mean + spread;
-      AddSegment(edge, high, h_edge, h_high, inside ? n / (2 * spread) : 0, 0);
+      const double slope = high > edge ? (h_high - h_edge) / (high - edge) : 0;
+      segments_.push_back(Curve(edge, high, h_edge, slope, inside ? n / (2 * spread) : 0, 0));
       high = edge;
       h_high = h_edge;
     }
@@ -222,6 +233,49 @@ double TailSums::Uncertainty(const DecisionSteps& format, double scale) const {
     if (at < segments_.size()) sum += format.step[i] * segments_[at].bound;
   }
   return 2 * scale * sum + kNegligible * energy_;
+}
+
+void TailSums::Group(std::span<const float> values) {
+  const auto segment_of = [&](float magnitude) {
+    return top_ - (std::bit_cast<uint32_t>(magnitude) >> shift_);
+  };
+  members_.assign(segments_.size() + 1, {});
+  for (const float v : values) {
+    const size_t at = segment_of(std::abs(v));
+    if (at < segments_.size()) ++members_[at + 1].begin;
+  }
+  for (size_t at = 1; at < members_.size(); ++at) members_[at].begin += members_[at - 1].begin;
+  grouped_.resize(members_.back().begin);
+  for (const float v : values) {
+    const size_t at = segment_of(std::abs(v));
+    if (at < segments_.size()) grouped_[members_[at].begin++] = std::abs(v);
+  }
+  // Every begin has moved to its segment's end, which is the next one's begin.
+  double sum = 0;
+  size_t begin = 0;
+  for (Members& segment : members_) {
+    const size_t end = segment.begin;
+    segment = {begin, static_cast<double>(begin), sum};
+    for (size_t i = begin; i < end; ++i) sum += grouped_[i];
+    begin = end;
+  }
+}
+
+double TailSums::ExactError(const DecisionSteps& format, double scale) const {
+  double gain = 0;
+  const double end = end_ / scale;
+  for (size_t i = 0; i < format.threshold.size() && format.threshold[i] < end; ++i) {
+    const double t = scale * format.threshold[i];
+    const size_t at = std::min(Index(t), segments_.size());
+    double h = members_[at].sum - members_[at].count * t;
+    if (at < segments_.size()) {
+      for (size_t m = members_[at].begin; m < members_[at + 1].begin; ++m) {
+        h += std::max(0.0, grouped_[m] - t);
+      }
+    }
+    gain += format.step[i] * h;
+  }
+  return energy_ - 2 * scale * gain;
 }
 
 // h[row][column] = H(scale fraction[column] 2^e), e falling by row from `top`.
@@ -273,9 +327,9 @@ void TailSums::SquaredErrors(const DecisionSteps& format, double scale, int firs
     double gain = sum_ * format.step_sum[static_cast<size_t>(low)] -
                   count_ * scale_j * format.moment_sum[static_cast<size_t>(low)];
     if (high > low) {
-      gain += Dot(format.steps.data() + static_cast<size_t>(low) * columns,
-                  h.data() + static_cast<size_t>(skip) * columns,
-                  static_cast<size_t>(high - low) * columns);
+      gain += DotProduct(format.steps.data() + static_cast<size_t>(low) * columns,
+                         h.data() + static_cast<size_t>(skip) * columns,
+                         static_cast<size_t>(high - low) * columns);
     }
     errors[i] = energy_ - 2 * scale_j * gain;
   }

@@ -40,11 +40,12 @@ struct DecisionSteps {
 
 class TailSums {
  public:
+  // Takes other magnitudes; the memory of the previous ones is used again.
   // From a histogram of one run of `count` values with its summary, amax > 0. Leaves the histogram
   // empty.
-  TailSums(MagnitudeHistogram* histogram, const RunSummary& summary, uint64_t count);
+  void Reset(MagnitudeHistogram* histogram, const RunSummary& summary, uint64_t count);
   // From a record's bins, rising, not empty.
-  explicit TailSums(std::span<const MagnitudeBin> bins);
+  void Reset(std::span<const MagnitudeBin> bins);
 
   // Sum of squares of x - s q(x / s), up to a constant (the spread within bins) that is the same
   // for all scales and far below it.
@@ -53,8 +54,16 @@ class TailSums {
   void SquaredErrors(const DecisionSteps& format, double scale, int first,
                      std::span<double> errors) const;
   // How far SquaredError can be from the truth, the constant aside, wherever in their bins the
-  // values lie. Only for sums made from a histogram.
+  // values lie. Only for magnitudes from a histogram.
   double Uncertainty(const DecisionSteps& format, double scale) const;
+  // Whether all values lie at their bins' edges, as values of few bits do: no uncertainty then.
+  bool AllAtEdges() const { return all_at_edges_; }
+
+  // Sorts the values that the histogram was made of into its bins, for ExactError().
+  void Group(std::span<const float> values);
+  // SquaredError with the values in bins that a threshold cuts looked at one by one: right to what
+  // is negligible.
+  double ExactError(const DecisionSteps& format, double scale) const;
 
  private:
   // H(t) = a + t (c + t d) on one segment, to within `bound`.
@@ -63,11 +72,19 @@ class TailSums {
   };
   double H(double t) const;
   size_t Index(double t) const;
-  void AddSegment(double low, double high, double h_low, double h_high, double density,
-                  double bound);
-  void AddCurve(double low, double high, double h_low, double slope, double density, double bound);
+  struct Running;
+  static Segment Curve(double low, double high, double h_low, double slope, double density,
+                       double bound);
+  uint32_t AddOctave(const MagnitudeHistogram& histogram, uint32_t bin, uint32_t end,
+                     Running* running);
   void LookUp(const DecisionSteps& format, double scale, int top, int octaves,
               std::vector<double>* h) const;
+
+  // The values of one segment: grouped_[begin] up to the next segment's begin; and all above it.
+  struct Members {
+    size_t begin;
+    double count, sum;
+  };
 
   std::vector<Segment> segments_;  // by bits of t, falling from amax's; whole octaves but the first
   int shift_ = 0;                  // a segment is 2^shift_ bit patterns of t long
@@ -76,6 +93,9 @@ class TailSums {
   double sum_ = 0;                 // of all values that the segments reach down to
   double count_ = 0;               // their number
   double energy_ = 0;              // sum of squares of all values, about
+  bool all_at_edges_ = false;
+  std::vector<float> grouped_;    // magnitudes by segment
+  std::vector<Members> members_;  // one more than segments
 };
 
 }  // namespace hif8

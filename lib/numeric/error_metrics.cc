@@ -1,56 +1,35 @@
 #include "lib/numeric/error_metrics.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "lib/core/parallel.h"
+#include "lib/numeric/vector_kernels.h"
 
 namespace hif8 {
 namespace {
 
 constexpr size_t kPiece = 4096;                    // values summed before they meet the total
-constexpr size_t kLanes = 8;                       // independent partial sums within a piece
 constexpr size_t kParallel = size_t{64} * kPiece;  // run length from which threads are worth it
 constexpr uint32_t kInfinityBits = 0x7f800000u;
 
-bool AllFinite(const float* x, size_t n) {
-  uint32_t non_finite = 0;
-  for (size_t i = 0; i < n; ++i) {
-    non_finite |= (std::bit_cast<uint32_t>(x[i]) & kInfinityBits) == kInfinityBits ? 1u : 0u;
-  }
-  return non_finite == 0;
+// One value, as AddErrorSums adds many.
+void AddOne(float x, float y, size_t lane, ErrorSums* sums) {
+  const double a = x;
+  const double b = y;
+  const double d = a - b;
+  sums->signal[lane] += a * a;
+  sums->noise[lane] += d * d;
+  sums->product[lane] += a * b;
+  sums->quantized[lane] += b * b;
+  sums->error[lane] = std::max(sums->error[lane], std::abs(d));
 }
 
-// Sums of one piece. Lanes are filled in a fixed pattern and added in a fixed order, so that the
-// result is the same whatever the compiler makes of the loop.
-struct Sums {
-  std::array<double, kLanes> signal{}, noise{}, product{}, quantized{}, error{}, amax{};
-  uint32_t zero = 0, zeroed = 0;
-
-  void Add(const float* x, const float* y, size_t n, size_t lane) {
-    for (size_t j = 0; j < n; ++j) {
-      const size_t l = lane + j;
-      const double a = x[j];
-      const double b = y[j];
-      const double d = a - b;
-      signal[l] += a * a;
-      noise[l] += d * d;
-      product[l] += a * b;
-      quantized[l] += b * b;
-      error[l] = std::max(error[l], std::abs(d));
-      amax[l] = std::max(amax[l], std::abs(a));
-      zero += y[j] == 0 ? 1u : 0u;
-      zeroed += y[j] == 0 && x[j] != 0 ? 1u : 0u;
-    }
-  }
-};
-
-template <typename T>
-T Total(const std::array<T, kLanes>& lanes) {
+// In a fixed order.
+double Total(const ErrorSums::Lanes& lanes) {
   return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
          ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
@@ -64,31 +43,34 @@ double Ratio(uint64_t part, uint64_t whole) {
 
 void ErrorMetrics::AddPiece(std::span<const float> x, std::span<const float> y) {
   const size_t n = x.size();
-  Sums sums;
-  uint64_t added = n;
-  if (AllFinite(x.data(), n) && AllFinite(y.data(), n)) {
-    size_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) sums.Add(&x[i], &y[i], kLanes, 0);
-    sums.Add(x.data() + i, y.data() + i, n - i, 0);
+  ErrorSums sums;
+  const PairScan scan = ScanPairs(x.data(), y.data(), n);
+  if (scan.most_x < kInfinityBits && scan.most_y < kInfinityBits) {
+    const size_t whole = n - n % kErrorLanes;
+    AddErrorSums(x.data(), y.data(), whole, &sums);
+    for (size_t i = whole; i < n; ++i) AddOne(x[i], y[i], i % kErrorLanes, &sums);
+    count_ += n;
+    zero_ += scan.zero;
+    zeroed_ += scan.zeroed;
+    amax_ = std::max<double>(amax_, std::bit_cast<float>(scan.most_x));
   } else {
     for (size_t i = 0; i < n; ++i) {
-      if (std::isfinite(x[i]) && std::isfinite(y[i])) {
-        sums.Add(&x[i], &y[i], 1, i % kLanes);
-      } else {
-        --added;
+      if (!std::isfinite(x[i]) || !std::isfinite(y[i])) {
+        ++non_finite_;
+        continue;
       }
+      AddOne(x[i], y[i], i % kErrorLanes, &sums);
+      ++count_;
+      zero_ += y[i] == 0 ? 1 : 0;
+      zeroed_ += y[i] == 0 && x[i] != 0 ? 1 : 0;
+      amax_ = std::max<double>(amax_, std::abs(x[i]));
     }
   }
-  count_ += added;
-  non_finite_ += n - added;
-  zero_ += sums.zero;
-  zeroed_ += sums.zeroed;
   signal_ += Total(sums.signal);
   noise_ += Total(sums.noise);
   product_ += Total(sums.product);
   quantized_ += Total(sums.quantized);
   max_abs_error_ = std::max(max_abs_error_, *std::ranges::max_element(sums.error));
-  amax_ = std::max(amax_, *std::ranges::max_element(sums.amax));
 }
 
 void ErrorMetrics::Add(std::span<const float> x, std::span<const float> y) {
@@ -116,21 +98,10 @@ void ErrorMetrics::CountRange(std::span<const float> x, float scale, float overf
                               float reference) {
   for (size_t begin = 0; begin < x.size(); begin += kPiece) {
     const size_t n = std::min(kPiece, x.size() - begin);
-    const float* v = x.data() + begin;
-    uint32_t saturated = 0;
-    uint32_t exceeded = 0;
-    uint32_t finite = 0;
-    for (size_t i = 0; i < n; ++i) {
-      const float magnitude = std::abs(v[i]);
-      // Comparisons with NaN are false; infinities are left out like in Add().
-      const bool counts = magnitude <= std::numeric_limits<float>::max();
-      finite += counts ? 1u : 0u;
-      saturated += counts && magnitude / scale >= overflow_threshold ? 1u : 0u;
-      exceeded += counts && magnitude > reference ? 1u : 0u;
-    }
-    ranged_ += finite;
-    saturated_ += saturated;
-    exceeded_ += exceeded;
+    const RangeScan scan = ScanRange(x.data() + begin, n, scale, overflow_threshold, reference);
+    ranged_ += scan.finite;
+    saturated_ += scan.saturated;
+    exceeded_ += scan.exceeded;
   }
 }
 

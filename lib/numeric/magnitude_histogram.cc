@@ -5,25 +5,14 @@
 #include <cstring>
 #include <new>
 
+#include "lib/numeric/vector_kernels.h"
+
 namespace hif8 {
 namespace {
 
 constexpr uint32_t kMagnitudeMask = 0x7fffffffu;
 constexpr uint32_t kInfinityBits = 0x7f800000u;
 constexpr size_t kBlock = 2048;  // 8 KiB: the second pass over a block finds it in the L1 cache
-
-// Largest magnitude's bits and the number of zeros; integers, so that the compiler may vectorize.
-void Scan(const float* x, size_t n, uint32_t* most, uint32_t* zeros) {
-  int32_t largest = 0;
-  uint32_t found = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const auto magnitude = static_cast<int32_t>(std::bit_cast<uint32_t>(x[i]) & kMagnitudeMask);
-    largest = magnitude > largest ? magnitude : largest;
-    found += magnitude == 0 ? 1u : 0u;
-  }
-  *most = static_cast<uint32_t>(largest);
-  *zeros = found;
-}
 
 }  // namespace
 
@@ -39,12 +28,10 @@ RunSummary MagnitudeHistogram::Add(std::span<const float> values) {
   for (size_t begin = 0; begin < values.size(); begin += kBlock) {
     const float* x = values.data() + begin;
     const size_t n = std::min(kBlock, values.size() - begin);
-    uint32_t most = 0;
-    uint32_t zeros = 0;
-    Scan(x, n, &most, &zeros);
-    summary.zeros += zeros;
-    if (most < kInfinityBits) {
-      summary.amax_bits = std::max(summary.amax_bits, most);
+    const MagnitudeScan scan = ScanMagnitudes(x, n);
+    summary.zeros += scan.zeros;
+    if (scan.most < kInfinityBits) {
+      summary.amax_bits = std::max(summary.amax_bits, scan.most);
       size_t i = 0;
       for (; i + 2 <= n; i += 2) {  // two values per load
         uint64_t pair;

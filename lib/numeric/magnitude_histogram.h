@@ -49,6 +49,8 @@ class MagnitudeHistogram {
   // Entries [begin, end), packed: nonzero where Count() is.
   bool Empty(uint32_t bin) const { return bins_[bin] == 0; }
   void Clear(uint32_t begin, uint32_t end);
+  // Takes the zeros, `n` of them, out of bin 0 again, so that only positive magnitudes are left.
+  void RemoveZeros(uint64_t n) { bins_[0] -= n << kCountShift; }
   // Gives the memory back.
   void Release() { bins_.reset(); }
 

@@ -152,8 +152,10 @@ TEST(TailSums, ErrorsOfAllOctavesAreThoseOfEach) {
       for (float& v : x) v = static_cast<float>(v * factor);
       MagnitudeHistogram histogram;
       const RunSummary summary = histogram.Add(x);
-      const TailSums from_values(&histogram, summary, x.size());
-      const TailSums from_record(Record(x).Bins());
+      TailSums from_values;
+      from_values.Reset(&histogram, summary, x.size());
+      TailSums from_record;
+      from_record.Reset(Record(x).Bins());
       const double scale = std::bit_cast<float>(summary.amax_bits) / 11.0;
       std::vector<double> errors(21);
       std::vector<double> streamed(21);
@@ -172,7 +174,8 @@ TEST(TailSums, ErrorsOfAllOctavesAreThoseOfEach) {
       }
       // The histogram was left empty.
       const RunSummary again = histogram.Add(x);
-      const TailSums repeated(&histogram, again, x.size());
+      TailSums repeated;
+      repeated.Reset(&histogram, again, x.size());
       EXPECT_EQ(repeated.SquaredError(decisions, scale),
                 from_values.SquaredError(decisions, scale));
     }
@@ -184,7 +187,8 @@ TEST(TailSums, SubnormalValues) {
   const DecisionSteps decisions(format.DecodeTable());
   std::vector<float> x = Draw(Shape1D::kNormal, 4000, 3);
   for (float& v : x) v *= 1e-37F;
-  const TailSums sums(Record(x).Bins());
+  TailSums sums;
+  sums.Reset(Record(x).Bins());
   std::vector<double> errors(9);
   sums.SquaredErrors(decisions, 1e-39, -4, errors);
   for (int j = -4; j <= 4; ++j) {

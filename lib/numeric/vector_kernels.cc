@@ -1,0 +1,202 @@
+#include "lib/numeric/vector_kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lib/numeric/vector_kernels.cc"
+#include "hwy/foreach_target.h"
+// Behind foreach_target.h, which selects the target.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hif8 {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DInt = hn::ScalableTag<int32_t>;
+using DFloat = hn::ScalableTag<float>;
+using DDouble = hn::CappedTag<double, kErrorLanes>;
+
+constexpr int32_t kMagnitude = 0x7FFFFFFF;
+
+HWY_INLINE hn::Vec<DInt> Magnitudes(DInt d, const float* x) {
+  const auto bits = hn::LoadU(d, reinterpret_cast<const int32_t*>(x));
+  return hn::And(bits, hn::Set(d, kMagnitude));
+}
+HWY_INLINE uint32_t Most(DInt d, hn::Vec<DInt> v) {
+  return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(d, v)));
+}
+HWY_INLINE uint32_t Sum(DInt d, hn::Vec<DInt> v) {
+  return static_cast<uint32_t>(hn::GetLane(hn::SumOfLanes(d, v)));
+}
+// Counts where the mask is true: its lanes are -1.
+HWY_INLINE hn::Vec<DInt> CountIf(DInt d, hn::Vec<DInt> count, hn::Mask<DInt> mask) {
+  return hn::Sub(count, hn::VecFromMask(d, mask));
+}
+
+void ScanMagnitudesV(const float* x, size_t n, MagnitudeScan* out) {
+  const DInt d;
+  const size_t lanes = hn::Lanes(d);
+  auto most = hn::Zero(d);
+  auto zeros = hn::Zero(d);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto magnitude = Magnitudes(d, x + i);
+    most = hn::Max(most, magnitude);
+    zeros = CountIf(d, zeros, hn::Eq(magnitude, hn::Zero(d)));
+  }
+  *out = {Most(d, most), Sum(d, zeros)};
+  for (; i < n; ++i) {
+    const uint32_t magnitude = std::bit_cast<uint32_t>(x[i]) & kMagnitude;
+    out->most = std::max(out->most, magnitude);
+    out->zeros += magnitude == 0 ? 1 : 0;
+  }
+}
+
+void ScanPairsV(const float* x, const float* y, size_t n, PairScan* out) {
+  const DInt d;
+  const size_t lanes = hn::Lanes(d);
+  auto most_x = hn::Zero(d);
+  auto most_y = hn::Zero(d);
+  auto zero = hn::Zero(d);
+  auto both = hn::Zero(d);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto a = Magnitudes(d, x + i);
+    const auto b = Magnitudes(d, y + i);
+    most_x = hn::Max(most_x, a);
+    most_y = hn::Max(most_y, b);
+    zero = CountIf(d, zero, hn::Eq(b, hn::Zero(d)));
+    both = CountIf(d, both, hn::Eq(hn::Or(a, b), hn::Zero(d)));
+  }
+  *out = {Most(d, most_x), Most(d, most_y), Sum(d, zero), Sum(d, zero) - Sum(d, both)};
+  for (; i < n; ++i) {
+    const uint32_t a = std::bit_cast<uint32_t>(x[i]) & kMagnitude;
+    const uint32_t b = std::bit_cast<uint32_t>(y[i]) & kMagnitude;
+    out->most_x = std::max(out->most_x, a);
+    out->most_y = std::max(out->most_y, b);
+    out->zero += b == 0 ? 1 : 0;
+    out->zeroed += b == 0 && a != 0 ? 1 : 0;
+  }
+}
+
+// A vector has as many lanes as the machine offers, up to kErrorLanes: with fewer, each group of
+// lanes takes its own turn over the values, so that every lane's sum is the same everywhere.
+void AddErrorSumsV(const float* x, const float* y, size_t n, ErrorSums* sums) {
+  const DDouble d;
+  const hn::Rebind<float, DDouble> df;
+  for (size_t lane = 0; lane < kErrorLanes; lane += hn::Lanes(d)) {
+    auto signal = hn::LoadU(d, &sums->signal[lane]);
+    auto noise = hn::LoadU(d, &sums->noise[lane]);
+    auto product = hn::LoadU(d, &sums->product[lane]);
+    auto quantized = hn::LoadU(d, &sums->quantized[lane]);
+    auto error = hn::LoadU(d, &sums->error[lane]);
+    for (size_t i = lane; i < n; i += kErrorLanes) {
+      const auto a = hn::PromoteTo(d, hn::LoadU(df, x + i));
+      const auto b = hn::PromoteTo(d, hn::LoadU(df, y + i));
+      const auto difference = hn::Sub(a, b);
+      signal = hn::Add(signal, hn::Mul(a, a));
+      noise = hn::Add(noise, hn::Mul(difference, difference));
+      product = hn::Add(product, hn::Mul(a, b));
+      quantized = hn::Add(quantized, hn::Mul(b, b));
+      error = hn::Max(error, hn::Abs(difference));
+    }
+    hn::StoreU(signal, d, &sums->signal[lane]);
+    hn::StoreU(noise, d, &sums->noise[lane]);
+    hn::StoreU(product, d, &sums->product[lane]);
+    hn::StoreU(quantized, d, &sums->quantized[lane]);
+    hn::StoreU(error, d, &sums->error[lane]);
+  }
+}
+
+// n is a multiple of kErrorLanes.
+void DotProductV(const double* a, const double* b, size_t n, double* lanes) {
+  const DDouble d;
+  for (size_t lane = 0; lane < kErrorLanes; lane += hn::Lanes(d)) {
+    auto sum = hn::Zero(d);
+    for (size_t i = lane; i < n; i += kErrorLanes) {
+      sum = hn::Add(sum, hn::Mul(hn::LoadU(d, a + i), hn::LoadU(d, b + i)));
+    }
+    hn::StoreU(sum, d, lanes + lane);
+  }
+}
+
+void ScanRangeV(const float* x, size_t n, float scale, float threshold, float reference,
+                RangeScan* out) {
+  const DFloat d;
+  const DInt di;
+  const size_t lanes = hn::Lanes(d);
+  const auto largest = hn::Set(d, std::numeric_limits<float>::max());
+  auto finite = hn::Zero(di);
+  auto saturated = hn::Zero(di);
+  auto exceeded = hn::Zero(di);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto magnitude = hn::Abs(hn::LoadU(d, x + i));
+    const auto counts = hn::Le(magnitude, largest);  // false for NaN
+    const auto over = hn::Ge(hn::Div(magnitude, hn::Set(d, scale)), hn::Set(d, threshold));
+    const auto above = hn::Gt(magnitude, hn::Set(d, reference));
+    finite = CountIf(di, finite, hn::RebindMask(di, counts));
+    saturated = CountIf(di, saturated, hn::RebindMask(di, hn::And(counts, over)));
+    exceeded = CountIf(di, exceeded, hn::RebindMask(di, hn::And(counts, above)));
+  }
+  *out = {Sum(di, finite), Sum(di, saturated), Sum(di, exceeded)};
+  for (; i < n; ++i) {
+    const float magnitude = std::abs(x[i]);
+    const bool counts = magnitude <= std::numeric_limits<float>::max();
+    out->finite += counts ? 1 : 0;
+    out->saturated += counts && magnitude / scale >= threshold ? 1 : 0;
+    out->exceeded += counts && magnitude > reference ? 1 : 0;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace hif8
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hif8 {
+
+HWY_EXPORT(ScanMagnitudesV);
+HWY_EXPORT(ScanPairsV);
+HWY_EXPORT(AddErrorSumsV);
+HWY_EXPORT(DotProductV);
+HWY_EXPORT(ScanRangeV);
+
+MagnitudeScan ScanMagnitudes(const float* x, size_t n) {
+  MagnitudeScan scan;
+  HWY_DYNAMIC_DISPATCH(ScanMagnitudesV)(x, n, &scan);
+  return scan;
+}
+
+PairScan ScanPairs(const float* x, const float* y, size_t n) {
+  PairScan scan;
+  HWY_DYNAMIC_DISPATCH(ScanPairsV)(x, y, n, &scan);
+  return scan;
+}
+
+void AddErrorSums(const float* x, const float* y, size_t n, ErrorSums* sums) {
+  HWY_DYNAMIC_DISPATCH(AddErrorSumsV)(x, y, n, sums);
+}
+
+double DotProduct(const double* a, const double* b, size_t n) {
+  std::array<double, kErrorLanes> lanes;
+  const size_t whole = n - n % kErrorLanes;
+  HWY_DYNAMIC_DISPATCH(DotProductV)(a, b, whole, lanes.data());
+  for (size_t i = whole; i < n; ++i) lanes[i % kErrorLanes] += a[i] * b[i];
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+RangeScan ScanRange(const float* x, size_t n, float scale, float threshold, float reference) {
+  RangeScan scan;
+  HWY_DYNAMIC_DISPATCH(ScanRangeV)(x, n, scale, threshold, reference, &scan);
+  return scan;
+}
+
+}  // namespace hif8
+#endif  // HWY_ONCE

@@ -1,0 +1,46 @@
+// The inner loops of statistics and error sums, compiled for every instruction set and chosen at
+// run time. Each gives the same bits on all of them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace hif8 {
+
+struct MagnitudeScan {
+  uint32_t most = 0;  // bits of the largest magnitude, NaN and infinity included
+  uint32_t zeros = 0;
+};
+// At most 2^31 values that are zero.
+MagnitudeScan ScanMagnitudes(const float* x, size_t n);
+
+// Sums of one piece, in lanes: element i belongs to lane i % kErrorLanes, and each lane is summed
+// in rising order.
+inline constexpr size_t kErrorLanes = 8;
+struct ErrorSums {
+  using Lanes = std::array<double, kErrorLanes>;
+  Lanes signal{}, noise{}, product{}, quantized{};  // of x^2, (x - y)^2, x y, y^2
+  Lanes error{};                                    // largest |x - y|
+};
+// Adds n values, a multiple of kErrorLanes.
+void AddErrorSums(const float* x, const float* y, size_t n, ErrorSums* sums);
+
+// The sum of a[i] * b[i], in lanes as above.
+double DotProduct(const double* a, const double* b, size_t n);
+
+struct PairScan {
+  uint32_t most_x = 0, most_y = 0;  // as MagnitudeScan::most
+  uint32_t zero = 0;                // y = 0
+  uint32_t zeroed = 0;              // y = 0 although x != 0
+};
+PairScan ScanPairs(const float* x, const float* y, size_t n);
+
+struct RangeScan {
+  uint32_t finite = 0;
+  uint32_t saturated = 0;  // finite, and |x| / scale >= threshold
+  uint32_t exceeded = 0;   // finite, and |x| > reference
+};
+RangeScan ScanRange(const float* x, size_t n, float scale, float threshold, float reference);
+
+}  // namespace hif8

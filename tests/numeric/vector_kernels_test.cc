@@ -1,0 +1,106 @@
+// The loops of every instruction set that this machine can run, against plain ones.
+#include "lib/numeric/vector_kernels.h"
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <cmath>
+#include <functional>
+
+#include "tests/numeric/random_data.h"
+
+namespace hif8 {
+namespace {
+
+void OnEveryTarget(const std::function<void()>& check) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    check();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+TEST(VectorKernels, Scans) {
+  for (const size_t n : {0, 1, 7, 64, 1000, 1023}) {
+    std::vector<float> x = AnyBits(n, 1);
+    std::vector<float> y = AnyBits(n, 2);
+    for (size_t i = 0; i < n; i += 3) y[i] = i % 2 == 0 ? 0.0F : -0.0F;
+    for (size_t i = 0; i < n; i += 6) x[i] = 0.0F;
+    MagnitudeScan scan;
+    PairScan pairs;
+    RangeScan range;
+    for (size_t i = 0; i < n; ++i) {
+      const uint32_t a = std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFF;
+      const uint32_t b = std::bit_cast<uint32_t>(y[i]) & 0x7FFFFFFF;
+      scan.most = std::max(scan.most, a);
+      scan.zeros += x[i] == 0 ? 1 : 0;
+      pairs.most_y = std::max(pairs.most_y, b);
+      pairs.zero += y[i] == 0 ? 1 : 0;
+      pairs.zeroed += y[i] == 0 && x[i] != 0 ? 1 : 0;
+      if (!std::isfinite(x[i])) continue;
+      ++range.finite;
+      range.saturated += std::abs(x[i]) / 0.3F >= 20.0F ? 1 : 0;
+      range.exceeded += std::abs(x[i]) > 1.5F ? 1 : 0;
+    }
+    OnEveryTarget([&] {
+      const MagnitudeScan found = ScanMagnitudes(x.data(), n);
+      EXPECT_EQ(found.most, scan.most);
+      EXPECT_EQ(found.zeros, scan.zeros);
+      const PairScan found_pairs = ScanPairs(x.data(), y.data(), n);
+      EXPECT_EQ(found_pairs.most_x, scan.most);
+      EXPECT_EQ(found_pairs.most_y, pairs.most_y);
+      EXPECT_EQ(found_pairs.zero, pairs.zero);
+      EXPECT_EQ(found_pairs.zeroed, pairs.zeroed);
+      const RangeScan found_range = ScanRange(x.data(), n, 0.3F, 20.0F, 1.5F);
+      EXPECT_EQ(found_range.finite, range.finite);
+      EXPECT_EQ(found_range.saturated, range.saturated);
+      EXPECT_EQ(found_range.exceeded, range.exceeded);
+    });
+  }
+}
+
+TEST(VectorKernels, ErrorSumsAreTheSameToTheLastBit) {
+  const size_t n = 1000;
+  const std::vector<float> x = Normal(n, 1, 3);
+  std::vector<float> y = Normal(n, 1e-3, 4);
+  for (size_t i = 0; i < n; ++i) y[i] += x[i];
+  ErrorSums expected;
+  for (size_t i = 0; i < n; ++i) {
+    const double a = x[i];
+    const double b = y[i];
+    const size_t lane = i % kErrorLanes;
+    expected.signal[lane] += a * a;
+    expected.noise[lane] += (a - b) * (a - b);
+    expected.product[lane] += a * b;
+    expected.quantized[lane] += b * b;
+    expected.error[lane] = std::max(expected.error[lane], std::abs(a - b));
+  }
+  OnEveryTarget([&] {
+    ErrorSums sums;
+    AddErrorSums(x.data(), y.data(), 504, &sums);  // in two calls
+    AddErrorSums(x.data() + 504, y.data() + 504, n - 504, &sums);
+    EXPECT_EQ(sums.signal, expected.signal);
+    EXPECT_EQ(sums.noise, expected.noise);
+    EXPECT_EQ(sums.product, expected.product);
+    EXPECT_EQ(sums.quantized, expected.quantized);
+    EXPECT_EQ(sums.error, expected.error);
+  });
+}
+
+TEST(VectorKernels, DotProductIsTheSameToTheLastBit) {
+  for (const size_t n : {0, 5, 8, 77, 640}) {
+    const std::vector<float> x = Normal(n, 1, 5);
+    const std::vector<float> y = Normal(n, 1, 6);
+    const std::vector<double> a(x.begin(), x.end());
+    const std::vector<double> b(y.begin(), y.end());
+    double lanes[8] = {};
+    for (size_t i = 0; i < n; ++i) lanes[i % 8] += a[i] * b[i];
+    const double expected = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+                            ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+    OnEveryTarget([&] { EXPECT_EQ(DotProduct(a.data(), b.data(), n), expected); });
+  }
+}
+
+}  // namespace
+}  // namespace hif8
