@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -25,6 +26,9 @@ constexpr size_t kSmall = 128;
 // Up to so many values per fraction that a threshold can have, the values in bins that thresholds
 // cut are looked at one by one; with more of them in a bin, where each lies averages out.
 constexpr size_t kExactPerFraction = 128;
+// So they are where the sums are more in doubt than this, relative to the error: when a few large
+// values make most of it.
+constexpr double kDoubtful = 0.08;
 // Sums that should be equal may differ in their last digits.
 constexpr double kTie = 1e-9;
 // What rounding the products of scale and code to fp32 can make of an error, relatively, and more.
@@ -166,58 +170,51 @@ class Candidates {
   int most_;    // k of the first round's last candidate
 };
 
-int SearchSums(const TailSums& sums, const DecisionSteps& steps, const Candidates& candidates) {
-  return candidates.Search(candidates.Errors(sums, steps),
-                           [&](double scale) { return sums.SquaredError(steps, scale); });
-}
-
 int SearchExactly(std::span<const float> values, const NumberFormat& format,
                   const Candidates& candidates) {
   const auto error = [&](float scale) { return ExactError(values, format, scale); };
   return candidates.Search(candidates.Errors(error), error);
 }
 
-// By sums, and by single values where sums leave open which candidate is the best.
-int SearchGrouped(std::span<const float> values, const DecisionSteps& steps,
-                  const Candidates& candidates, TailSums* sums) {
-  std::vector<double> errors = candidates.Errors(*sums, steps);
-  const auto best = std::min_element(errors.begin(), errors.end());
-  const int middle = static_cast<int>(errors.size() / 2);
-  const auto scale_of = [&](size_t i) {
-    return candidates.Scale(kQuarters * (static_cast<int>(i) - middle));
-  };
-  const double doubt =
-      sums->Uncertainty(steps, scale_of(static_cast<size_t>(best - errors.begin())));
-  // The doubt is that of the worst case; differences of many bins largely cancel.
-  const double limit = *best + doubt / 2;
-  sums->Group(values);
-  const auto exact = [&](double scale) { return sums->ExactError(steps, scale); };
-  for (size_t i = 0; i < errors.size(); ++i) {
-    const bool open = errors[i] <= limit || static_cast<int>(i) == middle;
-    errors[i] = open ? exact(scale_of(i)) : std::numeric_limits<double>::infinity();
+// Keeps the first-round candidates that may be the best and looks at their values one by one.
+void DecideExactly(const Candidates& candidates, double limit,
+                   const std::function<double(float)>& exact, std::vector<double>* errors) {
+  const int middle = static_cast<int>(errors->size() / 2);
+  for (int k = -middle; k <= middle; ++k) {
+    double& error = (*errors)[static_cast<size_t>(k + middle)];
+    const bool open = error <= limit || k == 0;
+    error = open ? exact(candidates.Scale(kQuarters * k)) : std::numeric_limits<double>::infinity();
   }
-  return candidates.Search(errors, exact);
 }
 
 int SearchValues(std::span<const float> values, const NumberFormat& format,
                  const Candidates& candidates, TailSums* sums) {
   const DecisionSteps& steps = StepsOf(format);
-  const bool group =
-      values.size() <= kExactPerFraction * steps.fraction.size() && !sums->AllAtEdges();
-  const int best =
-      group ? SearchGrouped(values, steps, candidates, sums) : SearchSums(*sums, steps, candidates);
+  std::vector<double> errors = candidates.Errors(*sums, steps);
+  const auto least = std::min_element(errors.begin(), errors.end());
+  const auto first = static_cast<int>(least - errors.begin() - errors.size() / 2);
+  const double doubt = sums->Uncertainty(steps, candidates.Scale(kQuarters * first));
+  // With many values in many bins, where each lies in its bin averages out.
+  const bool exactly =
+      !sums->AllAtEdges() &&
+      (values.size() <= kExactPerFraction * steps.fraction.size() || doubt > kDoubtful * *least);
+  std::function<double(float)> error = [&](float s) { return sums->SquaredError(steps, s); };
+  if (exactly) {
+    sums->Group(values);
+    error = [&](float s) { return sums->ExactError(steps, s); };
+    // The doubt is that of the worst case; differences of many bins largely cancel.
+    DecideExactly(candidates, *least + doubt / 2, error, &errors);
+  }
+  const int best = candidates.Search(errors, error);
   if (best == 0) return 0;
   // `max` must not be given up for a difference that is none: where it could be one, both errors
   // are taken from quantized values.
   const float scale = candidates.Scale(best);
   const float plain = candidates.Scale(0);
-  const auto error = [&](float s) {
-    return group ? sums->ExactError(steps, s) : sums->SquaredError(steps, s);
-  };
-  const auto doubt = [&](float s) { return group ? 0 : sums->Uncertainty(steps, s); };
   const double plain_error = error(plain);
-  const double gain = plain_error - error(scale);
-  if (gain > doubt(plain) + doubt(scale) + kRounding * std::abs(plain_error)) return best;
+  double margin = kRounding * std::abs(plain_error);
+  if (!exactly) margin += sums->Uncertainty(steps, plain) + sums->Uncertainty(steps, scale);
+  if (plain_error - error(scale) > margin) return best;
   return ExactError(values, format, scale) < ExactError(values, format, plain) ? best : 0;
 }
 
@@ -256,9 +253,10 @@ class MseRule : public Calibrator {
                     const ScaleParams& params) const override {
     const Candidates candidates(stats.amax(), format, params);
     if (stats.amax() == 0) return candidates.Choice(0);
-    TailSums sums;
-    sums.Reset(stats.Bins());
-    return candidates.Choice(SearchSums(sums, StepsOf(format), candidates));
+    const RecordSums sums(stats.Bins());
+    const DecisionSteps& steps = StepsOf(format);
+    const auto error = [&](float scale) { return sums.SquaredError(steps, scale); };
+    return candidates.Choice(candidates.Search(candidates.Errors(error), error));
   }
 
  private:

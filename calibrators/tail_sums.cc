@@ -15,11 +15,26 @@ constexpr uint32_t kOctaves = 31;
 // Nor have those whose energy all together is below this share of the whole: they are taken as
 // rounded to zero, which misjudges their error by no more than their energy.
 constexpr double kNegligible = 1e-8;
-constexpr int kStatsSegmentBits = 3;  // segments per bin of a record, as a power of two
 
 uint32_t Bottom(uint32_t top_bin) {
   constexpr uint32_t kBins = kOctaves << kBinFractionBits;
   return top_bin > kBins ? top_bin - kBins : 0;
+}
+
+// energy - 2 s sum_i step_i H(s t_i), H being 0 from `end` on.
+template <typename F>
+double ErrorBySteps(const DecisionSteps& format, double scale, double energy, double end,
+                    const F& h) {
+  double gain = 0;
+  end /= scale;
+  for (size_t i = 0; i < format.threshold.size() && format.threshold[i] < end; ++i) {
+    gain += format.step[i] * h(scale * format.threshold[i]);
+  }
+  return energy - 2 * scale * gain;
+}
+
+uint32_t BinOf(double magnitude) {
+  return std::bit_cast<uint32_t>(static_cast<float>(magnitude)) >> kBinLowBits;
 }
 
 }  // namespace
@@ -150,59 +165,6 @@ void TailSums::Reset(MagnitudeHistogram* histogram, const RunSummary& summary, u
   energy_ = running.energy;
 }
 
-void TailSums::Reset(std::span<const MagnitudeBin> bins) {
-  const MagnitudeBin& last = bins.back();
-  const auto top_bin = std::bit_cast<uint32_t>(static_cast<float>(last.low)) >> kBinLowBits;
-  constexpr uint32_t kParts = 1U << kStatsSegmentBits;
-  shift_ = kBinLowBits - kStatsSegmentBits;
-  top_ = (top_bin << kStatsSegmentBits) + kParts - 1;
-  // Below the end of the last segment, as fp32 too.
-  end_ = std::min<double>(last.mean + last.spread,
-                          std::nextafter(static_cast<float>(last.low + last.width), 0.0F));
-  segments_.clear();
-  count_ = sum_ = energy_ = 0;
-  const uint32_t bottom = Bottom(top_bin);
-  size_t next = bins.size();
-  for (uint32_t bin = top_bin + 1; next > 0 && bin-- > bottom;) {
-    const double low = BinEdge(bin);
-    const double width = BinEdge(bin + 1) - low;
-    double n = 0;
-    double mean = low;
-    double spread = 0;
-    if (bins[next - 1].low == low && bins[next - 1].width == width) {
-      --next;
-      n = static_cast<double>(bins[next].count);
-      mean = bins[next].mean;
-      spread = bins[next].spread;
-    }
-    // H at a point of the bin: all above it, and the part of the bin's own that exceeds t.
-    const auto h = [&](double t) {
-      const double outside = sum_ - count_ * t;
-      if (t <= mean - spread) return outside + n * (mean - t);
-      if (t >= mean + spread) return outside;
-      return outside + n * (mean + spread - t) * (mean + spread - t) / (4 * spread);
-    };
-    double high = std::min(low + width, end_);
-    double h_high = h(high);
-    for (uint32_t part = kParts; part-- > 0;) {
-      const double edge = std::min(low + width * part / kParts, end_);
-      const double h_edge = h(edge);
-      const bool inside = spread > 0 && edge >= mean - spread && high <= mean + spread;
-      const double slope = high > edge ? (h_high - h_edge) / (high - edge) : 0;
-      segments_.push_back(Curve(edge, high, h_edge, slope, inside ? n / (2 * spread) : 0, 0));
-      high = edge;
-      h_high = h_edge;
-    }
-    count_ += n;
-    sum_ += n * mean;
-    energy_ += n * (mean * mean + spread * spread / 3);
-  }
-  while (next > 0) {  // octaves far below
-    --next;
-    energy_ += static_cast<double>(bins[next].count) * bins[next].mean * bins[next].mean;
-  }
-}
-
 size_t TailSums::Index(double t) const {
   return top_ - (std::bit_cast<uint32_t>(static_cast<float>(t)) >> shift_);
 }
@@ -217,22 +179,15 @@ double TailSums::H(double t) const {
 }
 
 double TailSums::SquaredError(const DecisionSteps& format, double scale) const {
-  double gain = 0;
-  const double end = end_ / scale;
-  for (size_t i = 0; i < format.threshold.size() && format.threshold[i] < end; ++i) {
-    gain += format.step[i] * H(scale * format.threshold[i]);
-  }
-  return energy_ - 2 * scale * gain;
+  return ErrorBySteps(format, scale, energy_, end_, [&](double t) { return H(t); });
 }
 
 double TailSums::Uncertainty(const DecisionSteps& format, double scale) const {
-  double sum = 0;
-  const double end = end_ / scale;
-  for (size_t i = 0; i < format.threshold.size() && format.threshold[i] < end; ++i) {
-    const size_t at = Index(scale * format.threshold[i]);
-    if (at < segments_.size()) sum += format.step[i] * segments_[at].bound;
-  }
-  return 2 * scale * sum + kNegligible * energy_;
+  const double less = ErrorBySteps(format, scale, 0, end_, [&](double t) {
+    const size_t at = Index(t);
+    return at < segments_.size() ? segments_[at].bound : 0;
+  });
+  return kNegligible * energy_ - less;
 }
 
 void TailSums::Group(std::span<const float> values) {
@@ -262,20 +217,13 @@ void TailSums::Group(std::span<const float> values) {
 }
 
 double TailSums::ExactError(const DecisionSteps& format, double scale) const {
-  double gain = 0;
-  const double end = end_ / scale;
-  for (size_t i = 0; i < format.threshold.size() && format.threshold[i] < end; ++i) {
-    const double t = scale * format.threshold[i];
+  return ErrorBySteps(format, scale, energy_, end_, [&](double t) {
     const size_t at = std::min(Index(t), segments_.size());
     double h = members_[at].sum - members_[at].count * t;
-    if (at < segments_.size()) {
-      for (size_t m = members_[at].begin; m < members_[at + 1].begin; ++m) {
-        h += std::max(0.0, grouped_[m] - t);
-      }
-    }
-    gain += format.step[i] * h;
-  }
-  return energy_ - 2 * scale * gain;
+    const size_t end = at < segments_.size() ? members_[at + 1].begin : members_[at].begin;
+    for (size_t i = members_[at].begin; i < end; ++i) h += std::max(0.0, grouped_[i] - t);
+    return h;
+  });
 }
 
 // h[row][column] = H(scale fraction[column] 2^e), e falling by row from `top`.
@@ -333,6 +281,41 @@ void TailSums::SquaredErrors(const DecisionSteps& format, double scale, int firs
     }
     errors[i] = energy_ - 2 * scale_j * gain;
   }
+}
+
+RecordSums::RecordSums(std::span<const MagnitudeBin> bins) {
+  top_ = BinOf(bins.back().low);
+  end_ = bins.back().mean + bins.back().spread;
+  const uint32_t bottom = Bottom(top_);
+  double count = 0;
+  double sum = 0;
+  for (size_t i = bins.size(); i-- > 0;) {
+    const MagnitudeBin& bin = bins[i];
+    const auto n = static_cast<double>(bin.count);
+    energy_ += n * (bin.mean * bin.mean + bin.spread * bin.spread / 3);
+    const uint32_t key = BinOf(bin.low);
+    if (key < bottom) continue;
+    tails_.resize(top_ - key, {count, sum, 0, 0, 0});  // empty bins in between
+    tails_.push_back({count, sum, n, bin.mean, bin.spread});
+    count += n;
+    sum += n * bin.mean;
+  }
+  tails_.push_back({count, sum, 0, 0, 0});  // for everything below
+}
+
+double RecordSums::H(double t) const {
+  // The bin's end may round up to the next one's begin.
+  const uint32_t key = std::min(BinOf(t), top_);
+  const Tail& tail = tails_[std::min<size_t>(top_ - key, tails_.size() - 1)];
+  const double above = tail.sum - tail.count * t;
+  const double excess = tail.mean + tail.spread - t;
+  if (excess <= 0) return above;
+  if (excess >= 2 * tail.spread) return above + tail.in_bin * (tail.mean - t);
+  return above + tail.in_bin * excess * excess / (4 * tail.spread);
+}
+
+double RecordSums::SquaredError(const DecisionSteps& format, double scale) const {
+  return ErrorBySteps(format, scale, energy_, end_, [&](double t) { return H(t); });
 }
 
 }  // namespace hif8

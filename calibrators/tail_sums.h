@@ -38,14 +38,13 @@ struct DecisionSteps {
   std::vector<double> step_sum, moment_sum;
 };
 
+// For the values of one channel, quickly.
 class TailSums {
  public:
   // Takes other magnitudes; the memory of the previous ones is used again.
   // From a histogram of one run of `count` values with its summary, amax > 0. Leaves the histogram
   // empty.
   void Reset(MagnitudeHistogram* histogram, const RunSummary& summary, uint64_t count);
-  // From a record's bins, rising, not empty.
-  void Reset(std::span<const MagnitudeBin> bins);
 
   // Sum of squares of x - s q(x / s), up to a constant (the spread within bins) that is the same
   // for all scales and far below it.
@@ -54,7 +53,7 @@ class TailSums {
   void SquaredErrors(const DecisionSteps& format, double scale, int first,
                      std::span<double> errors) const;
   // How far SquaredError can be from the truth, the constant aside, wherever in their bins the
-  // values lie. Only for magnitudes from a histogram.
+  // values lie.
   double Uncertainty(const DecisionSteps& format, double scale) const;
   // Whether all values lie at their bins' edges, as values of few bits do: no uncertainty then.
   bool AllAtEdges() const { return all_at_edges_; }
@@ -96,6 +95,29 @@ class TailSums {
   bool all_at_edges_ = false;
   std::vector<float> grouped_;    // magnitudes by segment
   std::vector<Members> members_;  // one more than segments
+};
+
+// For a record: values within a bin are where the record models them. Slower, and as right as the
+// bins allow.
+class RecordSums {
+ public:
+  // `bins` rise and are not empty.
+  explicit RecordSums(std::span<const MagnitudeBin> bins);
+  // As TailSums::SquaredError.
+  double SquaredError(const DecisionSteps& format, double scale) const;
+
+ private:
+  // A bin's values, and count and sum of all above it.
+  struct Tail {
+    double count, sum;
+    double in_bin, mean, spread;
+  };
+  double H(double t) const;
+
+  std::vector<Tail> tails_;  // by bin, falling from amax's; the last one for all lower bins
+  uint32_t top_ = 0;         // bin of amax
+  double end_ = 0;           // H is 0 from here
+  double energy_ = 0;
 };
 
 }  // namespace hif8
