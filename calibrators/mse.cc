@@ -1,8 +1,9 @@
 // Rule `mse`: the candidate scale with the least squared error.
 //
 // Candidates are s_k = s_max 2^(k / steps), k from -octaves * steps to octaves * steps, with s_max
-// the scale of rule `max`; then again around the best in a quarter of the steps. Ties go to the
-// candidate nearest to k = 0.
+// the scale of rule `max`; then again in a quarter of the steps around the best, and around others
+// that are as good to 1 %: a near tie of the first round says little about the second. Ties go to
+// the candidate nearest to k = 0.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -35,8 +36,8 @@ constexpr double kTie = 1e-9;
 constexpr double kRounding = 1e-4;
 // First-round candidates whose errors differ by less than this, relatively, all go to the second,
 // at most so many of them.
-constexpr double kNearTie = 0.0025;
-constexpr int kMaxCenters = 3;
+constexpr double kNearTie = 0.01;
+constexpr int kMaxCenters = 6;
 
 // The steps of a format, derived again only when another format comes.
 const DecisionSteps& StepsOf(const NumberFormat& format) {
@@ -203,7 +204,8 @@ int SearchValues(std::span<const float> values, const NumberFormat& format,
     sums->Group(values);
     error = [&](float s) { return sums->ExactError(steps, s); };
     // The doubt is that of the worst case; differences of many bins largely cancel.
-    DecideExactly(candidates, *least + doubt / 2, error, &errors);
+    const double window = std::max(doubt / 2, 1.5 * kNearTie * std::abs(*least));
+    DecideExactly(candidates, *least + window, error, &errors);
   }
   const int best = candidates.Search(errors, error);
   if (best == 0) return 0;

@@ -195,7 +195,9 @@ void TailSums::Group(std::span<const float> values) {
     return top_ - (std::bit_cast<uint32_t>(magnitude) >> shift_);
   };
   members_.assign(segments_.size() + 1, {});
+  energy_ = 0;  // exactly now
   for (const float v : values) {
+    energy_ += static_cast<double>(v) * v;
     const size_t at = segment_of(std::abs(v));
     if (at < segments_.size()) ++members_[at + 1].begin;
   }

@@ -139,6 +139,7 @@ TEST_F(ContractTest, RecordsAgreeWithValues) {
     const std::vector<float> values = Draw(static_cast<Shape1D>(shape), 6000, 11);
     const TensorStats stats = Record(values);
     ForAll([&](const Calibrator& rule, const NumberFormat& format) {
+      SCOPED_TRACE(shape);
       const ScaleChoice exact = rule.Solve(values, format, {});
       const ScaleChoice streamed = rule.Solve(stats, format, {});
       EXPECT_EQ(exact.amax, streamed.amax);
