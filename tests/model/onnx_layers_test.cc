@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/runtime/session.h"
 #include "tests/model/onnx_builder.h"
 
 namespace hif8 {
@@ -301,6 +302,36 @@ TEST(OnnxLayers, MultiplyAddsOfOneSample) {
   EXPECT_EQ(macs("transpose"), 8 * 6 * 6 * 4 * 4);
   EXPECT_EQ(macs("lstm/W"), 8 * 6 * 96);
   EXPECT_EQ(macs("lstm/R"), 8 * 6 * 64);
+}
+
+// An engine, as the program gives it to the loader.
+std::vector<Tensor> Evaluate(const RunnableGraph& graph) { return Session(graph, {}).Run({}); }
+
+TEST(OnnxLayers, ComputedWeightsAreEvaluatedWhenThereIsAnEngine) {
+  TestFolder folder;
+  ModelBuilder b;
+  b.Input("cond", {}, DType::kBool).Input("x", {1, 2}).Output("y").Output("z");
+  b.Weight("w", {2, 2}, {1, 2, 3, 4}).Weight("s", {2}, {10, 100});
+  b.Node("Mul", {"w", "s"}, {"ws"});
+  b.Node("Transpose", {"ws"}, {"t"});
+  b.Node("MatMul", {"x", "t"}, {"z"}, "outer");
+  auto* node = b.Node("If", {"cond"}, {"y"}, "choice");
+  for (const char* branch : {"then_branch", "else_branch"}) {
+    GraphBuilder body = AddBody(node, branch);
+    body.Output("out").Constant("c", {1, 2}, {5, 6});
+    SetInt(body.Node("Concat", {"c", "c"}, {"cc"}), "axis", 0);
+    body.Node("MatMul", {"x", "cc"}, {"out"}, branch[0] == 't' ? "yes" : "no");
+  }
+  const auto path = b.Save(folder.path());
+  EXPECT_THAT(FindLayer(*LoadModel(path), "outer").unsupported, HasSubstr("computed by Mul"));
+  const auto model = LoadModel(path, {.evaluate = Evaluate});
+  ASSERT_EQ(model->weights().size(), 3u);
+  EXPECT_EQ(model->weights()[0].name, "ws");
+  EXPECT_EQ(WeightValues(*model, 0), std::vector<float>({10, 200, 30, 400}));
+  EXPECT_EQ(Layout(*model, "outer"), Dims({1, 1, 2, 2}));
+  EXPECT_EQ(WeightValues(*model, FindLayer(*model, "no").weight), std::vector<float>({5, 6, 5, 6}));
+  // What the weights were made of is gone.
+  EXPECT_EQ(model->parameter_count(), 3u * 4u);
 }
 
 }  // namespace
