@@ -29,6 +29,8 @@ class ConstantGraph {
     result_.mutable_graph()->add_output()->set_name(name);
   }
   onnx::ModelProto& result() { return result_; }
+  // The innermost graph that holds any of its stored numbers (positions and shapes aside).
+  int scope() const { return scope_; }
   // Number of elements of all stored tensors in it.
   uint64_t stored_elements() const { return stored_elements_; }
 
@@ -41,6 +43,10 @@ class ConstantGraph {
       const onnx::TensorProto& tensor = scopes_.Initializer(at);
       *result_.mutable_graph()->add_initializer() = tensor;
       stored_elements_ += ElementCount(TensorShape(tensor));
+      DType dtype;
+      if (ToDType(tensor.data_type(), &dtype) && IsFloat(dtype)) {
+        scope_ = std::max(scope_, at.scope);  // outer graphs have smaller numbers
+      }
       return;
     }
     const onnx::NodeProto& node = scopes_.Node(at);
@@ -53,6 +59,7 @@ class ConstantGraph {
   onnx::ModelProto result_;
   std::set<std::pair<int, std::string>> added_;
   uint64_t stored_elements_ = 0;
+  int scope_ = 0;
 };
 
 // Removes nodes and initializers that nothing reads any more, in the scopes of constants that were
@@ -91,27 +98,64 @@ void RemoveUnused(onnx::ModelProto* model, const std::set<std::string>& candidat
 struct Computed {
   Definition at;
   std::string name;
-  DType dtype;
-  Tensor values;
+  int scope = 0;  // where it could be stored
+  onnx::TensorProto tensor;
 };
 
-// The values under the name, instead of the node's result, which is called `unused` from now on.
-void Replace(const Scopes& scopes, const Computed& computed, const std::string& unused) {
-  onnx::GraphProto* graph = scopes[computed.at.scope].graph;
-  Tensor own = computed.values;
-  if (own.view.dtype != computed.dtype) {  // bf16 is computed in fp32
-    std::vector<float> buffer;
-    const std::span<const float> floats = AsFloats(own.view, &buffer);
-    std::byte* bytes = nullptr;
-    Tensor narrow = Tensor::Allocate(computed.dtype, own.view.shape, &bytes);
-    ConvertFromFloat(computed.dtype, floats.data(), floats.size(), bytes);
-    own = narrow;
+// Puts the values in the place of the nodes that compute them.
+class Replacer {
+ public:
+  explicit Replacer(onnx::ModelProto* model, const Scopes& scopes) : scopes_(scopes) {
+    names_.ReserveAll(model->graph());
   }
-  *graph->add_initializer() =
-      MakeTensor(computed.name, own.view.shape, computed.dtype, own.view.data);
-  for (std::string& output : *graph->mutable_node(computed.at.index)->mutable_output()) {
-    if (output == computed.name) output = unused;
+
+  // Adds the names that are left over to `unused`.
+  void Replace(const Computed& computed, std::set<std::string>* unused) {
+    onnx::GraphProto* graph = scopes_[computed.at.scope].graph;
+    onnx::NodeProto* node = graph->mutable_node(computed.at.index);
+    if (computed.scope != computed.at.scope && node->output_size() == 1) {
+      // Branches that compute the same from an outer graph's tensors share one.
+      onnx::NodeProto identity = MakeNode("Identity", {Share(computed)}, {computed.name});
+      identity.set_name(node->name());
+      *node = std::move(identity);
+      return;
+    }
+    for (std::string& output : *node->mutable_output()) {
+      if (output != computed.name) continue;
+      output = names_.Make(computed.name + "_computed");
+      unused->insert(output);
+    }
+    *graph->add_initializer() = computed.tensor;
+    graph->mutable_initializer(graph->initializer_size() - 1)->set_name(computed.name);
   }
+
+ private:
+  // The name of the tensor in the scope where it is stored.
+  std::string Share(const Computed& computed) {
+    std::string& name = shared_[{computed.scope, computed.tensor.SerializeAsString()}];
+    if (!name.empty()) return name;
+    name = names_.Make(computed.name + "_shared");
+    onnx::TensorProto* tensor = scopes_[computed.scope].graph->add_initializer();
+    *tensor = computed.tensor;
+    tensor->set_name(name);
+    return name;
+  }
+
+  const Scopes& scopes_;
+  UniqueNames names_;
+  std::map<std::pair<int, std::string>, std::string> shared_;  // by scope and contents
+};
+
+// The tensor without a name, in the type that the model declares.
+onnx::TensorProto ToProto(const Tensor& values, DType dtype) {
+  if (values.view.dtype == dtype) {
+    return MakeTensor("", values.view.shape, dtype, values.view.data);
+  }
+  std::vector<float> buffer;  // bf16 is computed in fp32
+  const std::span<const float> floats = AsFloats(values.view, &buffer);
+  std::vector<std::byte> bytes(floats.size() * DTypeSize(dtype));
+  ConvertFromFloat(dtype, floats.data(), floats.size(), bytes.data());
+  return MakeTensor("", values.view.shape, dtype, bytes.data());
 }
 
 // Runs the part of the model that makes the value; nothing when that does not give a weight.
@@ -120,27 +164,27 @@ std::optional<Computed> Compute(const ConstantEvaluator& evaluate, const OnnxMod
                                 std::set<std::string>* inside, LogSink& log) {
   ConstantGraph graph(model);
   graph.AddOutput(at.scope, name);
-  Computed computed{at, name, DType::kF32, {}};
+  Tensor value;
   try {
     std::vector<Tensor> values = evaluate(PackGraph(model.files, graph.result()));
     if (values.size() != 1 || !IsFloat(values[0].view.dtype)) return std::nullopt;
-    computed.values = std::move(values[0]);
+    value = std::move(values[0]);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kModel) throw;
     log.Debug("weight '" + name + "' could not be computed: " + error.message());
     return std::nullopt;
   }
   // A tensor made of next to nothing (a filled one) is better left to the graph.
-  if (computed.values.view.size() > 2 * graph.stored_elements()) return std::nullopt;
-  computed.dtype = computed.values.view.dtype;
-  ToDType(ElementTypes(*model.scopes).Find(at.scope, name), &computed.dtype);
+  if (value.view.size() > 2 * graph.stored_elements()) return std::nullopt;
+  DType dtype = value.view.dtype;
+  ToDType(ElementTypes(*model.scopes).Find(at.scope, name), &dtype);
   for (const onnx::NodeProto& node : graph.result().graph().node()) {
     inside->insert(node.output().begin(), node.output().end());
   }
   for (const onnx::TensorProto& tensor : graph.result().graph().initializer()) {
     inside->insert(tensor.name());
   }
-  return computed;
+  return Computed{at, name, graph.scope(), ToProto(value, dtype)};
 }
 
 }  // namespace
@@ -159,14 +203,9 @@ bool EvaluateWeights(const ConstantEvaluator& evaluate, OnnxModel::Impl* model, 
     if (computed) found.push_back(std::move(*computed));
   }
   if (found.empty()) return false;
-  UniqueNames names;
-  names.ReserveAll(model->proto.graph());
   for (const Computed& computed : found) inside.erase(computed.name);
-  for (const Computed& computed : found) {
-    const std::string unused = names.Make(computed.name + "_computed");
-    inside.insert(unused);
-    Replace(*model->scopes, computed, unused);
-  }
+  Replacer replacer(&model->proto, *model->scopes);
+  for (const Computed& computed : found) replacer.Replace(computed, &inside);
   RemoveUnused(&model->proto, inside);
   model->scopes = std::make_unique<Scopes>(model->proto.mutable_graph());
   model->layers.clear();
