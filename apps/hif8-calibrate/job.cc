@@ -1,7 +1,9 @@
 #include "apps/hif8-calibrate/job.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
 #include "lib/quant/pipeline.h"
+#include "lib/report/format_table.h"
 #include "lib/report/gate.h"
 #include "lib/report/writer.h"
 #include "lib/runtime/captured_source.h"
@@ -54,6 +57,23 @@ void RefuseInputsWithin(const fs::path& output, const cli::ParsedOptions& option
   }
 }
 
+// The formats of --compare, the default one first.
+std::vector<const NumberFormat*> ParseFormats(const std::string& text) {
+  const FormatRegistry& formats = BuiltinFormats();
+  std::vector<std::string> names = {formats.names().front()};
+  std::istringstream list(text);
+  for (std::string name; std::getline(list, name, ',');) {
+    if (name == "all") {
+      names = formats.names();
+    } else if (std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(name);
+    }
+  }
+  std::vector<const NumberFormat*> found;
+  for (const std::string& name : names) found.push_back(&formats.Get(name));
+  return found;
+}
+
 PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
   PipelineOptions pipeline;
   if (!options.Has("output")) {
@@ -68,6 +88,7 @@ PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
   if (!pipeline.calibration.empty() && !pipeline.stats_in.empty()) {
     throw UsageError("--calibration and --stats-in both give the scales", "give one of them");
   }
+  if (options.Has("compare")) pipeline.compare = ParseFormats(options.Text("compare"));
   RefuseInputsWithin(pipeline.output, options);
   return pipeline;
 }
@@ -106,7 +127,9 @@ std::string SummaryText(const Report& report, const std::vector<GateResult>& gat
   write.color = console.stdout_color();
   write.width = console.stdout_width();
   write.unicode = console.unicode();
-  return ReportWriters().Get(console.json() ? "json" : "text").Write(report, write);
+  if (console.json()) return ReportWriters().Get("json").Write(report, write);
+  const std::string text = ReportWriters().Get("text").Write(report, write);
+  return report.comparisons.empty() ? text : text + "\n" + FormatTable(report, {});
 }
 
 }  // namespace

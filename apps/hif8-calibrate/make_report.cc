@@ -134,6 +134,11 @@ Report MakeReport(const Model& model, const PipelineResult& result) {
       AddCache(layer, result, &report);
     }
   }
+  for (const ComparedOperand& compared : result.comparisons) {
+    report.comparisons.push_back(
+        {compared.layer, compared.operand, compared.format, ToMeasured(compared.error.SqnrDb()),
+         ToMeasured(compared.error.ZeroRate()), ToMeasured(compared.error.ZeroedRate())});
+  }
   report.network = NetworkOf(result.measurement);
   report.coverage = {result.coverage.parameters, ToMeasured(result.coverage.macs)};
   return report;

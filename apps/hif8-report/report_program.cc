@@ -4,6 +4,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/output_dir.h"
+#include "lib/report/format_table.h"
 #include "lib/report/writer.h"
 
 namespace hif8 {
@@ -57,6 +58,11 @@ std::vector<OptionSpec> Options() {
        .value = "COND",
        .help = "only layers with column=value, column~regex or a comparison like output_sqnr<20",
        .repeatable = true,
+       .brief = true},
+      {.name = "compare",
+       .group = output,
+       .help = "number formats side by side (after hif8-calibrate --compare); --where takes layer, "
+               "operand and format",
        .brief = true},
       {.name = "columns",
        .kind = OptionKind::kText,
@@ -171,6 +177,10 @@ void Run(const cli::ParsedOptions& options, cli::Console& console) {
   if (console.json() && options.Has("to") && options.Text("to") != "json") {
     throw UsageError("--json and --to " + options.Text("to") + " ask for two forms",
                      "give one of them");
+  }
+  if (options.Flag("compare")) {
+    console.Print(FormatTable(ReadReport(options.Text("OUT")), options.Texts("where")));
+    return;
   }
   WriteOptions write = MakeWriteOptions(options, console);
   std::vector<Gate> gates;

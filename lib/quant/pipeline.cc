@@ -93,7 +93,9 @@ class Pipeline {
     if (!options_.stats_out.empty()) WriteStatsFile(options_.stats_out, stats);
     result_.calibration_samples = stats.samples;
     result_.synthetic = stats.synthetic;
-    SolveActivations(ByActivation(std::move(stats)));
+    stats_ = ByActivation(std::move(stats));
+    SolveActivations(stats_);
+    if (options_.compare.empty()) stats_.clear();
   }
 
   // What the source needs to quantize blocks as it goes: the same pure functions that decide later.
@@ -117,8 +119,12 @@ class Pipeline {
   }
 
   static QuantizedActivation Quantized(const ScaleChoice& choice, const OperandPlan& operand) {
-    return {choice.scale, choice.reference, operand.format->OverflowThreshold(),
-            operand.config.clip && operand.rule->NeedsData(), operand.format};
+    return {choice.scale,
+            choice.reference,
+            operand.format->OverflowThreshold(),
+            operand.config.clip && operand.rule->NeedsData(),
+            operand.format,
+            {}};
   }
 
   StatsFile Observe(const std::vector<int>& wanted) {
@@ -239,12 +245,25 @@ class Pipeline {
       const std::unique_ptr<WrittenWeights> written = in_.exporter.Open(result_.plan, dir);
       for (auto& [index, result] : result_.weights) MeasureWritten(*written, index, &result);
     }
-    if (in_.source == nullptr) return;
+    FormatComparison comparison(in_.model, result_.plan, options_.compare, stats_);
+    if (!options_.compare.empty()) comparison.CompareWeights();
+    if (in_.source != nullptr) {
+      result_.measurement = in_.source->Measure(dir, QuantizedActivations(&comparison));
+    }
+    result_.comparisons = comparison.Results();
+  }
+
+  std::map<int, QuantizedActivation> QuantizedActivations(FormatComparison* comparison) const {
     std::map<int, QuantizedActivation> quantized;
     for (const auto& [index, scale] : result_.activations) {
-      quantized[index] = Quantized(scale.choice, result_.plan.activations.at(index));
+      QuantizedActivation& entry = quantized[index];
+      entry = Quantized(scale.choice, result_.plan.activations.at(index));
+      if (options_.compare.empty()) continue;
+      entry.visit = [comparison, at = index](const TensorView& x) {
+        comparison->AddActivation(at, x);
+      };
     }
-    result_.measurement = in_.source->Measure(dir, quantized);
+    return quantized;
   }
 
   void MeasureWritten(const WrittenWeights& weights, int index, WeightResult* result) {
@@ -294,6 +313,7 @@ class Pipeline {
   const PipelineInputs& in_;
   const PipelineOptions& options_;
   LogSink& log_;
+  std::vector<TensorStats> stats_;  // kept while formats are compared
   PipelineResult result_;
 };
 

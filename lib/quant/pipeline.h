@@ -12,6 +12,7 @@
 #include "lib/quant/calibration_file.h"
 #include "lib/quant/config.h"
 #include "lib/quant/exporter.h"
+#include "lib/quant/format_comparison.h"
 #include "lib/quant/plan.h"
 #include "lib/runtime/activation_source.h"
 
@@ -24,6 +25,7 @@ struct PipelineOptions {
   std::vector<std::filesystem::path> stats_in;  // replace the data pass; merged
   std::filesystem::path stats_out;              // empty: not saved
   std::filesystem::path calibration;            // a calibration.yaml instead of data; empty: none
+  std::vector<const NumberFormat*> compare;     // formats to compare the plan's operands under
 };
 
 // What became of one weight, measured on the written file.
@@ -42,6 +44,7 @@ struct PipelineResult {
   QuantPlan plan;
   std::map<int, ActivationScale> activations;  // by index, like the plan's
   std::map<int, WeightResult> weights;
+  std::vector<ComparedOperand> comparisons;
   Measurement measurement;  // empty vectors when nothing was run
   Coverage coverage;
   uint64_t bytes_after = 0;  // of the written files that hold tensors; before: in `fingerprint`

@@ -132,6 +132,7 @@ class Planner {
 
   WeightPlan MakeWeight(const Weight& weight, const OperandConfig& config) const {
     WeightPlan plan{MakeOperand(config), {}};
+    RefuseTiles(*plan.format);
     if (config.granularity == Granularity::kChannel) {
       plan.layout = weight.channels;
       plan.note = weight.note;
@@ -145,7 +146,17 @@ class Planner {
 
   OperandPlan MakeActivation(const OperandConfig& config) const {
     if (config.granularity != Granularity::kTensor) throw Unsupported("activations", config);
-    return MakeOperand(config);
+    OperandPlan plan = MakeOperand(config);
+    RefuseTiles(*plan.format);
+    return plan;
+  }
+
+  void RefuseTiles(const NumberFormat& format) const {
+    if (!format.tile_scales()) return;
+    throw UsageError("format '" + std::string(format.name()) + "' has scales per block, which " +
+                         std::string(model_.kind()) + " models cannot be written with yet",
+                     "compare it with --compare, or choose a format with a scale per tensor or "
+                     "channel");
   }
 
   Error Unsupported(const std::string& operand, const OperandConfig& config) const {

@@ -52,6 +52,15 @@ struct KvCacheReport {
   std::optional<OperandReport> k, v;
 };
 
+// One operand under one number format, beside the others (--compare).
+struct ComparisonReport {
+  std::string layer;
+  std::string operand;  // "weight", "activation", "k", "v"
+  std::string format;
+  Measured sqnr_db;
+  Measured zero_rate, zeroed_rate;  // shares, 0 to 1
+};
+
 struct NetworkOutputReport {
   std::string name;
   Measured sqnr_db, cosine;
@@ -107,6 +116,7 @@ struct Report {
   ModelReport model;
   std::vector<LayerReport> layers;  // in the model's order
   std::vector<KvCacheReport> kv_cache;
+  std::vector<ComparisonReport> comparisons;
   NetworkReport network;
   CoverageReport coverage;
   RecipeReport recipe;

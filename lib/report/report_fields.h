@@ -53,6 +53,17 @@ void Fields(T& o, V&& visit) {
 }
 
 template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, ComparisonReport>
+void Fields(T& o, V&& visit) {
+  visit("layer", o.layer);
+  visit("operand", o.operand);
+  visit("format", o.format);
+  visit("sqnr_db", o.sqnr_db);
+  visit("zero_rate", o.zero_rate);
+  visit("zeroed_rate", o.zeroed_rate);
+}
+
+template <typename T, typename V>
 requires std::same_as<std::remove_const_t<T>, NetworkOutputReport>
 void Fields(T& o, V&& visit) {
   visit("name", o.name);
@@ -128,6 +139,7 @@ void Fields(T& o, V&& visit) {
   visit("model", o.model);
   visit("layers", o.layers);
   visit("kv_cache", o.kv_cache);
+  visit("comparisons", o.comparisons);
   visit("network", o.network);
   visit("coverage", o.coverage);
   visit("recipe", o.recipe);

@@ -24,6 +24,8 @@ struct QuantizedActivation {
   float overflow_threshold = 0;  // of |x / scale|
   bool clip = false;             // values are clipped to +-reference first
   const NumberFormat* format = nullptr;  // null: the format of the written file
+  // Is shown every tensor of it in the original network, beside the measuring; may be empty.
+  std::function<void(const TensorView&)> visit = {};
 };
 
 // Errors of one network output.

@@ -77,6 +77,7 @@ class CapturedSource : public ActivationSource {
       ErrorMetrics& error = m.activation[static_cast<size_t>(activation)];
       error.Add(x, rounded);
       error.CountRange(x, q.scale, q.overflow_threshold, q.reference);
+      if (q.visit) q.visit(tensor);
     });
     return m;
   }

@@ -22,9 +22,8 @@ struct PartSession {
   PartGraph part;
   std::unique_ptr<Session> session;
 
-  // The part's first output.
+  // The part's one output.
   Tensor Run(const NamedTensors& inputs) const { return session->Run(inputs).front(); }
-  std::vector<Tensor> RunAll(const NamedTensors& inputs) const { return session->Run(inputs); }
 };
 
 // Sessions of one kind of part, one for every set of options that occurs.
@@ -57,8 +56,14 @@ class ConstantLoader {
       : checkpoint_(checkpoint), quantized_(std::move(quantized)) {}
 
   // The constants of `parts` under the names of their graph inputs; `prefix` is put before the
-  // tensors' names.
-  NamedTensors Load(std::span<const PartGraph* const> parts, const std::string& prefix) const;
+  // tensors' names. Those that `tensors` has already are not read.
+  void Load(std::span<const PartGraph* const> parts, const std::string& prefix,
+            NamedTensors* tensors) const;
+  NamedTensors Load(std::span<const PartGraph* const> parts, const std::string& prefix) const {
+    NamedTensors tensors;
+    Load(parts, prefix, &tensors);
+    return tensors;
+  }
   // Rows [begin, end) of one tensor.
   Tensor LoadRows(const std::string& tensor, bool quantized, int64_t begin, int64_t end) const;
 

@@ -83,6 +83,7 @@ class OriginalSink : public TapSink {
     const QuantizedActivation& how = found->second;
     std::vector<float> buffer;
     metrics.CountRange(AsFloats(x, &buffer), how.scale, how.overflow_threshold, how.reference);
+    if (how.visit) how.visit(x);
   }
 
  private:

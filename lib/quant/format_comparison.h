@@ -1,0 +1,61 @@
+// The same operands under several number formats, side by side.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/model/model.h"
+#include "lib/numeric/error_metrics.h"
+#include "lib/numeric/number_format.h"
+#include "lib/numeric/tensor_stats.h"
+#include "lib/quant/plan.h"
+
+namespace hif8 {
+
+// One operand of one layer under one format.
+struct ComparedOperand {
+  std::string layer;    // as in Model::layers()
+  std::string operand;  // "weight", "activation", "k", "v"
+  std::string format;
+  ErrorMetrics error;
+};
+
+// Collects the errors of a plan's operands under other formats. Formats that prescribe their scales
+// (MX, FP8 blocks) use them, computed from the data as it comes; the others take the plan's rule
+// and granularity and their own default target. Nothing but sums is kept.
+class FormatComparison {
+ public:
+  // All arguments but `formats` must outlive the object. `stats` is indexed like
+  // Model::activations(): where static scales come from; empty: only weights are compared.
+  FormatComparison(const Model& model, const QuantPlan& plan,
+                   std::vector<const NumberFormat*> formats, const std::vector<TensorStats>& stats);
+
+  // Reads every weight of the plan once.
+  void CompareWeights();
+  // Adds one tensor of an activation of the plan.
+  void AddActivation(int index, const TensorView& x);
+
+  // In the order of layers, operands, formats. Shared operands appear for each of their layers.
+  std::vector<ComparedOperand> Results() const;
+
+ private:
+  struct ActivationState {
+    std::vector<float> scales;  // static, per format; unused where the format prescribes tiles
+    std::vector<ErrorMetrics> errors;
+    bool channels_first =
+        false;  // its layer sums over dimension 1 (convolutions), else over the last
+  };
+
+  ErrorMetrics WeightError(const TensorView& tensor, int index, const NumberFormat& format) const;
+
+  const Model& model_;
+  const QuantPlan& plan_;
+  std::vector<const NumberFormat*> formats_;
+  std::map<int, std::vector<ErrorMetrics>> weights_;
+  std::map<int, ActivationState> activations_;
+  std::vector<float> x_buffer_, y_buffer_;
+};
+
+}  // namespace hif8
