@@ -84,6 +84,7 @@ class CheckpointKind : public ModelKind {
     CheckpointSourceOptions options;
     if (!data.empty()) options.calibration = ReadTokens(data);
     if (!eval_data.empty()) options.evaluation = ReadTokens(eval_data);
+    options.route_all = config_.experts.route_all;
     return std::make_unique<CheckpointSource>(checkpoint_, std::move(options), context_.formats,
                                               log);
   }

@@ -11,6 +11,7 @@
 #include "lib/core/interrupt.h"
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
+#include "lib/quant/rare_experts.h"
 #include "lib/quant/stats_file.h"
 #include "lib/quant/weight_quantizer.h"
 
@@ -155,8 +156,15 @@ class Pipeline {
     return records;
   }
 
-  void SolveActivations(const std::vector<TensorStats>& stats) {
-    result_.unobserved = KeepUnobserved(in_.model, stats, &result_.plan);
+  void SolveActivations(std::vector<TensorStats> stats) {
+    const RareExperts rare = TreatRareExperts(in_.model, in_.config.experts, &stats, &result_.plan);
+    for (const auto& [index, why] : rare.pooled) {
+      Warn("'" + in_.model.activations()[static_cast<size_t>(index)].name + "': the expert " + why);
+    }
+    result_.unobserved = rare.kept;
+    for (std::string& layer : KeepUnobserved(in_.model, stats, &result_.plan)) {
+      result_.unobserved.push_back(std::move(layer));
+    }
     for (const std::string& layer : result_.unobserved) {
       Warn("layer '" + layer + "' stays in high precision: " + ReasonOf(layer));
     }
@@ -172,6 +180,8 @@ class Pipeline {
     for (size_t i = 0; i < plans.size(); ++i) {
       const size_t at = static_cast<size_t>(plans[i].first);
       WarnNonFinite(in_.model.activations()[at].name, stats[at]);
+      const auto pooled = rare.pooled.find(plans[i].first);
+      if (pooled != rare.pooled.end()) scales[i].choice.note = "the expert " + pooled->second;
       result_.activations[plans[i].first] = std::move(scales[i]);
     }
   }

@@ -204,6 +204,54 @@ class CheckpointTest(unittest.TestCase):
         for module in linear - quantized:
             self.assertEqual(written[module + ".weight"], sources[module + ".weight"])
 
+    def test_experts_that_saw_few_rows(self):
+        model = MODELS / "random-qwen3-moe"
+        few = self.ids([1, 2, 3, 4])
+
+        def scales():
+            written, _ = read_file(self.out / "model.safetensors")
+            return {n[:-12]: floats(t)[0] for n, t in written.items() if n.endswith(".input_scale")}
+
+        def expert(block, number, part):
+            return f"model.layers.{block}.mlp.experts.{number}.{part}_proj"
+
+        report = self.quantize(model, "--data", few)
+        notes = {l["name"]: l["activation"]["notes"] for l in report["layers"] if l["activation"]}
+        found = scales()
+        self.assertTrue(all(v > 0 and math.isfinite(v) for v in found.values()))
+        for part in ("gate", "up", "down"):
+            # Four tokens are fewer than 32: every expert of a block has the scale of all together.
+            self.assertEqual(len({found[expert(0, e, part)] for e in range(8)}), 1)
+            self.assertIn("fewer than 32", notes[expert(0, 3, part)][0])
+        self.assertEqual(found[expert(0, 3, "gate")], max(found[expert(0, e, "gate")] for e in range(8)))
+
+        self.quantize(model, "--data", few, "--set", "experts.min_rows=0", "--set", "experts.rare=keep")
+        some = scales()
+        kept = {expert(b, e, "up") for b in (0, 2) for e in range(8)} - set(some)
+        self.assertTrue(0 < len(kept) < 16)
+        ignore = json.loads((self.out / "config.json").read_text())["quantization_config"]["ignore"]
+        self.assertLessEqual(kept, set(ignore))
+
+        done = self.run_program(model, "-o", self.out, "--force", "--data", few, "--set",
+                                "experts.rare=error", code=3)
+        self.assertRegex(done.stderr, r"expert 'model\.layers\.0\.mlp\.experts\.0\.\w+' saw 0 rows")
+
+        self.quantize(model, "--data", few, "--set", "experts.min_rows=4", "--set", "experts.route_all=true")
+        everywhere = scales()
+        # Every expert of a block reads the same rows now, and none is rare.
+        self.assertEqual(len({everywhere[expert(0, e, "gate")] for e in range(8)}), 1)
+        self.assertEqual(len({everywhere[expert(0, e, "down")] for e in range(8)}), 8)
+
+    def test_latent_cache_scales(self):
+        self.quantize(MODELS / "random-deepseek-v3-fp8", "--data", self.ids(range(40), range(40, 80)),
+                      "--kv-cache", "max")
+        written, _ = read_file(self.out / "model.safetensors")
+        for block in range(3):
+            for name in ("kv_latent", "k_rope"):
+                tensor = written[f"model.layers.{block}.self_attn.{name}_scale"]
+                self.assertEqual(tensor[:2], ("F32", [1]))
+                self.assertGreater(floats(tensor)[0], 0)
+
     def test_captured_activations_need_no_graph(self):
         model = self.copy_of("random-qwen2")
         config = json.loads((model / "config.json").read_text())
