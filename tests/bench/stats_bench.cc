@@ -12,6 +12,7 @@
 #include "lib/numeric/error_metrics.h"
 #include "lib/numeric/scale_layout.h"
 #include "lib/numeric/tensor_stats.h"
+#include "lib/quant/weight_quantizer.h"
 #include "tests/bench/bench_util.h"
 
 namespace hif8 {
@@ -55,27 +56,36 @@ nlohmann::json BenchRecord(const std::vector<float>& values, int rounds) {
   return out;
 }
 
-// Scale search over a weight [channels, size], in memory.
-nlohmann::json BenchSearch(const std::vector<float>& values, size_t size, int threads, int rounds) {
+// Scale search over a weight [channels, size], alone and with encoding, in memory.
+nlohmann::json BenchSearch(const TensorView& weight, size_t size, int threads, int rounds) {
   SetThreads(threads);
-  const ChannelLayout layout{1, 1, values.size() / size, size};
-  std::vector<float> scales(layout.channels);
+  const ChannelLayout layout{1, 1, weight.size() / size, size};
   const NumberFormat& format = BuiltinFormats().Get("hif8");
   const auto solve = [&](const char* rule) {
     const Calibrator& calibrator = BuiltinCalibrators().Get(rule);
-    ForEachChannel(View(values), layout, [&](size_t c, std::span<const float> channel) {
+    std::vector<float> scales(layout.channels);
+    ForEachChannel(weight, layout, [&](size_t c, std::span<const float> channel) {
       scales[c] = calibrator.Solve(channel, format, ScaleParams()).scale;
     });
     Keep(scales.data());
   };
+  const auto quantize = [&](const char* rule) {
+    const Calibrator& calibrator = BuiltinCalibrators().Get(rule);
+    WeightScales found = SolveWeight("w", weight, layout, calibrator, format, ScaleParams());
+    const EncodedWeight encoded = EncodeWeight(weight, layout, std::move(found.scales), format);
+    Keep(encoded.codes.data());
+  };
   std::vector<Contender> contenders = {{"max", [&] { solve("max"); }},
-                                       {"percentile", [&] { solve("percentile"); }},
-                                       {"mse", [&] { solve("mse"); }}};
+                                       {"mse", [&] { solve("mse"); }},
+                                       {"max_and_encode", [&] { quantize("max"); }},
+                                       {"mse_and_encode", [&] { quantize("mse"); }}};
   RunInTurns(contenders, rounds);
-  nlohmann::json out = Report(contenders, static_cast<double>(values.size()));
+  nlohmann::json out = Report(contenders, static_cast<double>(weight.size()));
+  out["dtype"] = std::string(DTypeName(weight.dtype));
   out["channel_size"] = size;
   out["threads"] = threads;
-  out["mse_to_max_time"] = contenders[2].seconds / contenders[0].seconds;
+  out["mse_to_max_time_search_alone"] = contenders[1].seconds / contenders[0].seconds;
+  out["mse_to_max_time_with_encoding"] = contenders[3].seconds / contenders[2].seconds;
   out["goal"] = "<= 6";
   return out;
 }
@@ -100,9 +110,13 @@ int Main(int rounds) {
   nlohmann::json out;
   out["record"]["normal"] = BenchRecord(values, rounds);
   out["record"]["half_zero"] = BenchRecord(half_zero, rounds);
+  std::vector<std::byte> narrow(values.size() * 2);
+  ConvertFromFloat(DType::kBF16, values.data(), values.size(), narrow.data());
+  const TensorView bf16{DType::kBF16, View(values).shape, narrow.data()};
   for (const int threads : {1, 2}) {
     for (const size_t size : {1024, 4096, 16384, 1 << 20}) {
-      out["search"].push_back(BenchSearch(values, size, threads, rounds));
+      out["search"].push_back(BenchSearch(View(values), size, threads, rounds));
+      out["search"].push_back(BenchSearch(bf16, size, threads, rounds));
     }
   }
   out["metrics"] = BenchMetrics(values, rounds);
