@@ -156,7 +156,7 @@ class Pipeline {
     return records;
   }
 
-  void SolveActivations(std::vector<TensorStats> stats) {
+  void SolveActivations(std::vector<TensorStats>& stats) {
     const RareExperts rare = TreatRareExperts(in_.model, in_.config.experts, &stats, &result_.plan);
     for (const auto& [index, why] : rare.pooled) {
       Warn("'" + in_.model.activations()[static_cast<size_t>(index)].name + "': the expert " + why);
