@@ -10,6 +10,7 @@
 #include "lib/quant/onnx_exporter.h"
 #include "lib/runtime/checkpoint_source.h"
 #include "lib/runtime/onnx_source.h"
+#include "lib/runtime/session.h"
 #include "lib/runtime/token_data.h"
 
 namespace hif8 {
@@ -37,11 +38,18 @@ DataOptions MakeDataOptions(const std::string& source, const DataConfig& config)
   return data;
 }
 
+// Weights that an exporter left to be computed are computed by the engine.
+OnnxLoadOptions MakeLoadOptions() {
+  OnnxLoadOptions options;
+  options.evaluate = [](const RunnableGraph& graph) { return Session(graph, {}).Run({}); };
+  return options;
+}
+
 class OnnxKind : public ModelKind {
  public:
   OnnxKind(const std::string& path, const QuantConfig& config, const ParseContext& context,
            LogSink& log)
-      : config_(config), context_(context), model_(OnnxModel::Load(path, log)) {}
+      : config_(config), context_(context), model_(OnnxModel::Load(path, log, MakeLoadOptions())) {}
 
   const Model& model() const override { return *model_; }
 

@@ -38,7 +38,7 @@ struct Layer {
   int activation = -1;         // index into activations(): the input; -1: weight-only layer
   int second_activation = -1;  // the other operand of a product of two activations
   int block = -1;              // transformer block number, -1: outside any
-  double macs = 0;             // multiply-adds for one sample, 0 when unknown
+  double macs = 0;             // multiply-adds for one sample of a typical size, 0: unknown
   bool optional = false;       // quantized only when asked for (embeddings, attention products)
   std::string option;          // the recipe key that asks for it, with `optional`
   std::string unsupported;     // why it cannot be quantized, or empty

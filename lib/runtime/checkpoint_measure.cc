@@ -1,6 +1,7 @@
 // The original and the quantized network side by side, part by part.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "lib/model/safetensors/written_checkpoint.h"
@@ -20,8 +21,12 @@ class MeasureSink : public TapSink {
               Measurement* measurement)
       : checkpoint_(checkpoint), quantized_(quantized), measurement_(measurement) {}
 
-  void Aim(const PartGraph& part, const std::string& prefix, bool original) {
+  // `comparable` false: the quantized network's rows are others than the original's were, so that
+  // its outputs cannot be compared.
+  void Aim(const PartGraph& part, const std::string& prefix, bool original,
+           bool comparable = true) {
     original_ = original;
+    comparable_ = comparable;
     targets_.clear();
     for (const PartTap& tap : part.taps) {
       const std::string name = prefix + tap.name;
@@ -33,7 +38,7 @@ class MeasureSink : public TapSink {
 
   void Observe(int id, const TensorView& x) override {
     const int index = targets_[static_cast<size_t>(id)].index;
-    if (index < 0) return;
+    if (index < 0 || !comparable_) return;
     std::vector<float> buffer;
     const auto values = AsFloats(x, &buffer);
     std::vector<float>& original = outputs_[index];
@@ -64,6 +69,7 @@ class MeasureSink : public TapSink {
   const std::map<int, QuantizedActivation>& quantized_;
   Measurement* measurement_;
   bool original_ = true;
+  bool comparable_ = true;
   std::vector<Tap> targets_;
   std::map<int, std::vector<float>> outputs_;  // of the original network's last run, by layer
 };
@@ -85,8 +91,12 @@ class MeasurePass {
               written_.ReadRows(tensor, formats, begin, end, values);
             }),
         sink_(*checkpoint, quantized, &measurement_),
-        blocks_([this](PartOptions o) { return DecoderBlock(spec_, std::move(o)); }, formats,
+        dense_([this](PartOptions o) { return DecoderBlock(spec_, false, std::move(o)); }, formats,
+               &sink_, &log),
+        sparse_([this](PartOptions o) { return DecoderBlock(spec_, true, std::move(o)); }, formats,
                 &sink_, &log),
+        experts_([this](PartOptions o) { return DecoderExpert(spec_, std::move(o)); }, formats,
+                 &sink_, &log),
         norms_([this](PartOptions o) { return DecoderNorm(spec_, std::move(o)); }, formats, &sink_,
                &log),
         heads_([this](PartOptions o) { return DecoderHead(spec_, std::move(o)); }, formats, &sink_,
@@ -153,31 +163,70 @@ class MeasurePass {
 
   void RunBlocks() {
     const Network& network = run_.network();
-    const std::vector<PartLayer> layers = DecoderBlock(spec_, {}).layers;
-    const auto parts = [&](int64_t b) {
-      const std::string prefix = network.BlockPrefix(b);
-      return std::pair(DecoderBlock(spec_, Options(PartMode::kOriginal, prefix, layers)),
-                       DecoderBlock(spec_, Options(PartMode::kQuantized, prefix, layers)));
+    const auto options = [&](PartMode mode, int64_t b) {
+      return Options(mode, network.BlockPrefix(b), network.Block(b, {}).layers);
     };
     Prefetch constants(spec_.blocks, [&](int64_t b) {
-      const auto [original, other] = parts(b);
+      const PartGraph original = network.Block(b, options(PartMode::kOriginal, b));
+      const PartGraph other = network.Block(b, options(PartMode::kQuantized, b));
       const PartGraph* both[] = {&original, &other};
       return loader_.Load(both, network.BlockPrefix(b));
     });
     for (int64_t b = 0; b < spec_.blocks; ++b) {
       const std::string prefix = network.BlockPrefix(b);
-      const PartSession& original = blocks_.Get(Options(PartMode::kOriginal, prefix, layers));
-      const PartSession& other = blocks_.Get(Options(PartMode::kQuantized, prefix, layers));
+      PartSessions& sessions = spec_.experts.HasExperts(b) ? sparse_ : dense_;
+      const PartSession& original = sessions.Get(options(PartMode::kOriginal, b));
+      const PartSession& other = sessions.Get(options(PartMode::kQuantized, b));
       NamedTensors inputs = constants.Take(b);
       AddScales(original.part, prefix, &inputs);
       AddScales(other.part, prefix, &inputs);
+      const std::unique_ptr<ExpertRouting> routing = run_.Route(b, memory_limit_);
+      const std::unique_ptr<ExpertRouting> other_routing = run_.Route(b, memory_limit_);
       for (size_t i = 0; i < run_.samples(); ++i) {
         sink_.Aim(original.part, prefix, true);
-        run_.RunBlock(original, b, &inputs, i, original_.get(), original_.get());
+        run_.RunBlock(original, b, &inputs, i, original_.get(), original_.get(), routing.get());
         sink_.Aim(other.part, prefix, false);
-        run_.RunBlock(other, b, &inputs, i, other_.get(), other_.get());
+        run_.RunBlock(other, b, &inputs, i, other_.get(), other_.get(), other_routing.get());
         log_.Progress("measure", static_cast<uint64_t>(b) * run_.samples() + i + 1,
                       static_cast<uint64_t>(spec_.blocks) * run_.samples());
+      }
+      inputs.clear();
+      if (routing != nullptr) RunExperts(b, routing.get(), other_routing.get());
+    }
+  }
+
+  // Each network's rows go where its own router sends them.
+  void RunExperts(int64_t block, ExpertRouting* routing, ExpertRouting* other_routing) {
+    const Network& network = run_.network();
+    const std::vector<PartLayer> layers = DecoderExpert(spec_, {}).layers;
+    std::vector<int64_t> active;
+    const std::vector<int64_t> a = routing->Active();
+    const std::vector<int64_t> b = other_routing->Active();
+    std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(active));
+    const auto prefix = [&](int64_t at) {
+      return network.ExpertPrefix(block, active[static_cast<size_t>(at)]);
+    };
+    const auto count = static_cast<int64_t>(active.size());
+    Prefetch constants(count, [&](int64_t at) {
+      const PartGraph original =
+          DecoderExpert(spec_, Options(PartMode::kOriginal, prefix(at), layers));
+      const PartGraph other =
+          DecoderExpert(spec_, Options(PartMode::kQuantized, prefix(at), layers));
+      const PartGraph* both[] = {&original, &other};
+      return loader_.Load(both, prefix(at));
+    });
+    for (int64_t at = 0; at < count; ++at) {
+      const int64_t e = active[static_cast<size_t>(at)];
+      const PartSession& original = experts_.Get(Options(PartMode::kOriginal, prefix(at), layers));
+      const PartSession& other = experts_.Get(Options(PartMode::kQuantized, prefix(at), layers));
+      NamedTensors inputs = constants.Take(at);
+      AddScales(original.part, prefix(at), &inputs);
+      AddScales(other.part, prefix(at), &inputs);
+      for (size_t i = 0; i < run_.samples(); ++i) {
+        sink_.Aim(original.part, prefix(at), true);
+        routing->Run(original, &inputs, e, i, false, original_.get());
+        sink_.Aim(other.part, prefix(at), false, routing->Rows(e, i) == other_routing->Rows(e, i));
+        other_routing->Run(other, &inputs, e, i, false, other_.get());
       }
     }
   }
@@ -281,7 +330,7 @@ class MeasurePass {
   ConstantLoader loader_;
   Measurement measurement_;
   MeasureSink sink_;
-  PartSessions blocks_, norms_, heads_;
+  PartSessions dense_, sparse_, experts_, norms_, heads_;
   LogSink& log_;
   uint64_t memory_limit_;  // of each network's hidden states
   std::string activation_format_;

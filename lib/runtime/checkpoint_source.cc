@@ -49,8 +49,7 @@ std::vector<TensorStats> CheckpointSource::Collect(std::span<const int> wanted,
     count = std::max<int64_t>(count, layer.block + 1);
   }
   if (outside) count = checkpoint_->network().spec.blocks;
-  CollectPass pass(*checkpoint_, options_.calibration, options_.memory_limit, propagation, formats_,
-                   log_);
+  CollectPass pass(*checkpoint_, options_, propagation, formats_, log_);
   pass.RunBlocks(count, set, &stats, {});
   if (outside) pass.RunNorm(set, &stats);
   return stats;
@@ -59,8 +58,7 @@ std::vector<TensorStats> CheckpointSource::Collect(std::span<const int> wanted,
 CheckpointSource::Trace CheckpointSource::Run() {
   Trace trace;
   std::vector<TensorStats> stats(checkpoint_->activations().size());
-  CollectPass pass(*checkpoint_, options_.calibration, options_.memory_limit, nullptr, formats_,
-                   log_);
+  CollectPass pass(*checkpoint_, options_, nullptr, formats_, log_);
   const auto copy = [&](int64_t, HiddenStates* states) {
     auto& block = trace.hidden.emplace_back();
     for (size_t i = 0; i < states->samples(); ++i) {

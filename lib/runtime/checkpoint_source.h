@@ -22,6 +22,8 @@ struct CheckpointSourceOptions {
   TokenData evaluation;  // without samples: the calibration data
   // Hidden states of all samples beyond this many bytes go to a temporary file.
   uint64_t memory_limit = uint64_t{1} << 30;
+  // Every row through every expert, for statistics only.
+  bool route_all = false;
 };
 
 class CheckpointSource : public ActivationSource {

@@ -1,9 +1,11 @@
 #include "lib/runtime/collect_pass.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
+#include "lib/core/error.h"
 #include "lib/model/safetensors/decoder.h"
 
 namespace hif8 {
@@ -41,54 +43,99 @@ void CollectSink::Observe(int id, const TensorView& x) {
   if (TensorStats* target = targets_[static_cast<size_t>(id)]) target->Add(x);
 }
 
-CollectPass::CollectPass(const Checkpoint& checkpoint, const TokenData& data, uint64_t memory_limit,
+CollectPass::CollectPass(const Checkpoint& checkpoint, const CheckpointSourceOptions& options,
                          const Propagation* propagation, const FormatRegistry& formats,
                          LogSink& log)
     : checkpoint_(checkpoint),
       spec_(checkpoint.network().spec),
       propagation_(propagation),
       formats_(formats),
-      run_(checkpoint, data),
+      run_(checkpoint, options.calibration),
       loader_(checkpoint, [this](const std::string& tensor, int64_t begin, int64_t end,
                                  float* values) { ReadQuantized(tensor, begin, end, values); }),
-      blocks_([this](PartOptions o) { return DecoderBlock(spec_, std::move(o)); }, formats, &sink_,
-              &log),
+      dense_([this](PartOptions o) { return DecoderBlock(spec_, false, std::move(o)); }, formats,
+             &sink_, &log),
+      sparse_([this](PartOptions o) { return DecoderBlock(spec_, true, std::move(o)); }, formats,
+              &sink_, &log),
+      experts_([this](PartOptions o) { return DecoderExpert(spec_, std::move(o)); }, formats,
+               &sink_, &log),
       norms_([this](PartOptions o) { return DecoderNorm(spec_, std::move(o)); }, formats, &sink_,
              &log),
       heads_([this](PartOptions o) { return DecoderHead(spec_, std::move(o)); }, formats, &sink_,
              &log),
       log_(log),
-      memory_limit_(memory_limit) {}
+      options_(options) {
+  if (propagation_ != nullptr && spec_.experts.count > 0) {
+    throw UsageError("propagate: quantized is not available for models with experts",
+                     "leave it out (propagate: original)");
+  }
+}
 
 void CollectPass::RunBlocks(int64_t count, const std::set<int>& wanted,
                             std::vector<TensorStats>* stats, const AfterBlock& after) {
   const Network& network = run_.network();
   const CheckpointTensor& table = *checkpoint_.Find(network.embedding);
-  states_ = run_.Embed(memory_limit_, [&](int64_t begin, int64_t end, float* values) {
+  states_ = run_.Embed(options_.memory_limit, [&](int64_t begin, int64_t end, float* values) {
     checkpoint_.ReadRows(table, begin, end, values);
   });
-  const PartGraph outline = DecoderBlock(spec_, {});
-  const PartGraph* parts[] = {&outline};
-  Prefetch constants(count, [&](int64_t b) { return loader_.Load(parts, network.BlockPrefix(b)); });
+  Prefetch constants(count, [&](int64_t b) {
+    const PartGraph part = network.Block(b, {});
+    const PartGraph* parts[] = {&part};
+    return loader_.Load(parts, network.BlockPrefix(b));
+  });
   HiddenStates* out = propagation_ == nullptr ? states_.get() : nullptr;
   for (int64_t b = 0; b < count; ++b) {
+    const std::vector<PartLayer> layers = network.Block(b, {}).layers;
+    const bool has_experts = spec_.experts.HasExperts(b);
     PartOptions options;
-    options.observed = Observed(checkpoint_, wanted, network.BlockPrefix(b), outline.layers);
-    const PartSession& block = blocks_.Get(options);
+    options.observed = Observed(checkpoint_, wanted, network.BlockPrefix(b), layers);
+    const PartSession& block = (has_experts ? sparse_ : dense_).Get(options);
     sink_.Aim(block.part, network.BlockPrefix(b), checkpoint_, stats);
     NamedTensors inputs = constants.Take(b);
+    const std::unique_ptr<ExpertRouting> routing = run_.Route(b, options_.memory_limit);
     for (size_t i = 0; i < run_.samples(); ++i) {
-      run_.RunBlock(block, b, &inputs, i, states_.get(), out);
+      run_.RunBlock(block, b, &inputs, i, states_.get(), out, routing.get());
       log_.Progress("calibrate", static_cast<uint64_t>(b) * run_.samples() + i + 1,
                     static_cast<uint64_t>(count) * run_.samples());
     }
-    if (propagation_ != nullptr) RunQuantized(b, outline.layers, *stats, &inputs);
+    inputs.clear();
+    if (has_experts) RunExperts(b, wanted, stats, routing.get());
+    if (propagation_ != nullptr) RunQuantized(b, layers, *stats);
     if (after) after(b, states_.get());
   }
 }
 
+// One expert after the other, each over the rows of all samples that go to it.
+void CollectPass::RunExperts(int64_t block, const std::set<int>& wanted,
+                             std::vector<TensorStats>* stats, ExpertRouting* routing) {
+  const Network& network = run_.network();
+  const PartGraph outline = DecoderExpert(spec_, {});
+  const PartGraph* parts[] = {&outline};
+  std::vector<int64_t> active = routing->Active();
+  if (options_.route_all) {
+    active.resize(static_cast<size_t>(spec_.experts.count));
+    std::iota(active.begin(), active.end(), int64_t{0});
+  }
+  const auto prefix = [&](int64_t at) {
+    return network.ExpertPrefix(block, active[static_cast<size_t>(at)]);
+  };
+  const auto count = static_cast<int64_t>(active.size());
+  Prefetch constants(count, [&](int64_t at) { return loader_.Load(parts, prefix(at)); });
+  for (int64_t at = 0; at < count; ++at) {
+    PartOptions options;
+    options.observed = Observed(checkpoint_, wanted, prefix(at), outline.layers);
+    const PartSession& expert = experts_.Get(options);
+    sink_.Aim(expert.part, prefix(at), checkpoint_, stats);
+    NamedTensors inputs = constants.Take(at);
+    for (size_t i = 0; i < run_.samples(); ++i) {
+      routing->Run(expert, &inputs, active[static_cast<size_t>(at)], i, options_.route_all,
+                   states_.get());
+    }
+  }
+}
+
 void CollectPass::RunQuantized(int64_t block, const std::vector<PartLayer>& layers,
-                               const std::vector<TensorStats>& stats, NamedTensors* inputs) {
+                               const std::vector<TensorStats>& stats) {
   const std::string prefix = run_.network().BlockPrefix(block);
   std::map<int, QuantizedActivation> quantized;
   PartOptions options;
@@ -110,14 +157,14 @@ void CollectPass::RunQuantized(int64_t block, const std::vector<PartLayer>& laye
   }
   options.inputs =
       QuantizedInputs(checkpoint_, quantized, prefix, layers, formats_.names().front());
-  const PartSession& session = blocks_.Get(options);
+  const PartSession& session = dense_.Get(options);
   std::vector<TensorStats> none(stats.size());
   sink_.Aim(session.part, prefix, checkpoint_, &none);
   const PartGraph* parts[] = {&session.part};
-  loader_.Load(parts, prefix, inputs);
-  AddScales(checkpoint_, quantized, session.part, prefix, inputs);
+  NamedTensors inputs = loader_.Load(parts, prefix);
+  AddScales(checkpoint_, quantized, session.part, prefix, &inputs);
   for (size_t i = 0; i < run_.samples(); ++i) {
-    run_.RunBlock(session, block, inputs, i, states_.get(), states_.get());
+    run_.RunBlock(session, block, &inputs, i, states_.get(), states_.get(), nullptr);
   }
 }
 

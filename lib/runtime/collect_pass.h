@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/numeric/tensor_stats.h"
-#include "lib/runtime/activation_source.h"
+#include "lib/runtime/checkpoint_source.h"
 #include "lib/runtime/network_run.h"
 #include "lib/runtime/part_session.h"
 #include "lib/runtime/tap_sink.h"
@@ -34,7 +34,7 @@ class CollectPass {
 
   // The arguments must outlive the object. `propagation` null: blocks get what the original ones
   // produce.
-  CollectPass(const Checkpoint& checkpoint, const TokenData& data, uint64_t memory_limit,
+  CollectPass(const Checkpoint& checkpoint, const CheckpointSourceOptions& options,
               const Propagation* propagation, const FormatRegistry& formats, LogSink& log);
 
   // Embedding and the first `count` blocks. `after` may be empty.
@@ -48,9 +48,11 @@ class CollectPass {
   const NetworkRun& run() const { return run_; }
 
  private:
+  void RunExperts(int64_t block, const std::set<int>& wanted, std::vector<TensorStats>* stats,
+                  ExpertRouting* routing);
   // Runs the block once more as it is after quantization, which makes the next block's input.
   void RunQuantized(int64_t block, const std::vector<PartLayer>& layers,
-                    const std::vector<TensorStats>& stats, NamedTensors* inputs);
+                    const std::vector<TensorStats>& stats);
   void ReadQuantized(const std::string& tensor, int64_t begin, int64_t end, float* values) const;
 
   const Checkpoint& checkpoint_;
@@ -60,9 +62,9 @@ class CollectPass {
   NetworkRun run_;
   ConstantLoader loader_;
   CollectSink sink_;
-  PartSessions blocks_, norms_, heads_;
+  PartSessions dense_, sparse_, experts_, norms_, heads_;
   LogSink& log_;
-  uint64_t memory_limit_;
+  const CheckpointSourceOptions& options_;
   std::unique_ptr<HiddenStates> states_;
   std::map<std::string, EncodedWeight> encoded_;  // of the block at work, by tensor
 };

@@ -38,35 +38,51 @@ HiddenStates::~HiddenStates() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-std::span<const float> HiddenStates::Read(size_t sample) {
-  const size_t size = begin_[sample + 1] - begin_[sample];
-  if (in_memory()) return std::span(values_).subspan(begin_[sample], size);
-  values_.resize(size);
-  auto* bytes = reinterpret_cast<char*>(values_.data());
-  for (size_t done = 0; done < size * sizeof(float);) {
-    const ssize_t n = ::pread(fd_, bytes + done, size * sizeof(float) - done,
-                              static_cast<off_t>(begin_[sample] * sizeof(float) + done));
+void HiddenStates::ReadFile(uint64_t first, std::span<float> values) const {
+  auto* bytes = reinterpret_cast<char*>(values.data());
+  for (size_t done = 0; done < values.size_bytes();) {
+    const ssize_t n = ::pread(fd_, bytes + done, values.size_bytes() - done,
+                              static_cast<off_t>(first * sizeof(float) + done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) throw WriteError("temporary file of hidden states", n < 0 ? errno : EIO);
     done += static_cast<size_t>(n);
   }
-  return values_;
 }
 
-void HiddenStates::Write(size_t sample, std::span<const float> values) {
-  if (in_memory()) {
-    std::copy(values.begin(), values.end(),
-              values_.begin() + static_cast<ptrdiff_t>(begin_[sample]));
-    return;
-  }
+void HiddenStates::WriteFile(uint64_t first, std::span<const float> values) {
   const auto* bytes = reinterpret_cast<const char*>(values.data());
   for (size_t done = 0; done < values.size_bytes();) {
     const ssize_t n = ::pwrite(fd_, bytes + done, values.size_bytes() - done,
-                               static_cast<off_t>(begin_[sample] * sizeof(float) + done));
+                               static_cast<off_t>(first * sizeof(float) + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw WriteError("temporary file of hidden states", errno);
     done += static_cast<size_t>(n);
   }
+}
+
+std::span<const float> HiddenStates::Read(size_t sample) {
+  const size_t size = begin_[sample + 1] - begin_[sample];
+  if (in_memory()) return std::span(values_).subspan(begin_[sample], size);
+  values_.resize(size);
+  ReadFile(begin_[sample], values_);
+  return values_;
+}
+
+void HiddenStates::Write(size_t sample, std::span<const float> values) {
+  if (!in_memory()) return WriteFile(begin_[sample], values);
+  std::copy(values.begin(), values.end(), values_.begin() + static_cast<ptrdiff_t>(begin_[sample]));
+}
+
+void HiddenStates::Add(size_t sample, size_t first, std::span<const float> values) {
+  const uint64_t at = begin_[sample] + first;
+  if (in_memory()) {
+    for (size_t i = 0; i < values.size(); ++i) values_[at + i] += values[i];
+    return;
+  }
+  std::vector<float> sum(values.size());
+  ReadFile(at, sum);
+  for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
+  WriteFile(at, sum);
 }
 
 }  // namespace hif8

@@ -23,8 +23,13 @@ class HiddenStates {
   std::span<const float> Read(size_t sample);
   // `values` has the sample's size.
   void Write(size_t sample, std::span<const float> values);
+  // Adds to the elements of a sample that begin at `first`.
+  void Add(size_t sample, size_t first, std::span<const float> values);
 
  private:
+  void ReadFile(uint64_t first, std::span<float> values) const;
+  void WriteFile(uint64_t first, std::span<const float> values);
+
   std::vector<uint64_t> begin_;  // first element of each sample, and the end
   std::vector<float> values_;    // all of them, or one sample that was read from the file
   int fd_ = -1;

@@ -1,22 +1,43 @@
 #include "lib/runtime/network_run.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace hif8 {
 
 NetworkRun::NetworkRun(const Checkpoint& checkpoint, const TokenData& data)
-    : network_(checkpoint.network()), data_(data) {
+    : checkpoint_(checkpoint), network_(checkpoint.network()), data_(data) {
   int64_t longest = 0;
   for (size_t i = 0; i < samples(); ++i) longest = std::max(longest, length(i));
   table_ = MakeRopeTable(network_.spec.rope, longest);
+}
+
+std::vector<size_t> NetworkRun::StateSizes() const {
+  std::vector<size_t> sizes;
+  for (size_t i = 0; i < samples(); ++i) {
+    sizes.push_back(ids(i).size() * static_cast<size_t>(network_.spec.hidden));
+  }
+  return sizes;
+}
+
+std::unique_ptr<ExpertRouting> NetworkRun::Route(int64_t block, uint64_t memory_limit) const {
+  const ExpertsSpec& experts = network_.spec.experts;
+  if (!experts.HasExperts(block)) return nullptr;
+  std::vector<float> correction;
+  if (experts.corrected) {
+    correction.resize(static_cast<size_t>(experts.count));
+    checkpoint_.ReadRows(*checkpoint_.Find(network_.CorrectionName(block)), 0, experts.count,
+                         correction.data());
+  }
+  return std::make_unique<ExpertRouting>(experts, std::move(correction), StateSizes(),
+                                         static_cast<size_t>(network_.spec.hidden), memory_limit);
 }
 
 std::unique_ptr<HiddenStates> NetworkRun::Embed(
     uint64_t memory_limit,
     const std::function<void(int64_t begin, int64_t end, float* values)>& read) const {
   const auto width = static_cast<size_t>(network_.spec.hidden);
-  std::vector<size_t> sizes;
-  for (size_t i = 0; i < samples(); ++i) sizes.push_back(ids(i).size() * width);
+  const std::vector<size_t> sizes = StateSizes();
   auto states = std::make_unique<HiddenStates>(sizes, memory_limit);
   std::vector<float> values;
   for (size_t i = 0; i < samples(); ++i) {
@@ -39,7 +60,8 @@ const Tensor& NetworkRun::Mask(int64_t length, int64_t window) {
 }
 
 void NetworkRun::RunBlock(const PartSession& block, int64_t number, NamedTensors* constants,
-                          size_t sample, HiddenStates* in, HiddenStates* out) {
+                          size_t sample, HiddenStates* in, HiddenStates* out,
+                          ExpertRouting* routing) {
   const int64_t t = length(sample);
   const auto half = static_cast<int64_t>(network_.spec.rope.frequencies.size());
   const auto size = static_cast<size_t>(t * half);
@@ -48,9 +70,10 @@ void NetworkRun::RunBlock(const PartSession& block, int64_t number, NamedTensors
   inputs["cosines"] = FloatTensor(std::span(table_.cosines).first(size), {t, half});
   inputs["sines"] = FloatTensor(std::span(table_.sines).first(size), {t, half});
   inputs["mask"] = Mask(t, network_.spec.windows[static_cast<size_t>(number)]);
-  const Tensor result = block.Run(inputs);
+  const std::vector<Tensor> results = block.RunAll(inputs);
   std::vector<float> buffer;
-  if (out != nullptr) out->Write(sample, AsFloats(result.view, &buffer));
+  if (out != nullptr) out->Write(sample, AsFloats(results.at(0).view, &buffer));
+  if (routing != nullptr) routing->Take(sample, results.at(1).view, results.at(2).view);
 }
 
 void NetworkRun::RunNorm(const PartSession& norm, NamedTensors* constants, size_t sample,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/model/safetensors/decoder.h"
+#include "lib/runtime/expert_routing.h"
 #include "lib/runtime/hidden_states.h"
 #include "lib/runtime/part_session.h"
 #include "lib/runtime/token_data.h"
@@ -32,9 +33,12 @@ class NetworkRun {
       uint64_t memory_limit,
       const std::function<void(int64_t begin, int64_t end, float* values)>& read) const;
 
-  // Runs a block over one sample of `in`; `out` gets what comes out (null: nobody).
+  // Runs a block over one sample of `in`; `out` gets what comes out (null: nobody), `routing` the
+  // rows for the experts of a block that has them.
   void RunBlock(const PartSession& block, int64_t number, NamedTensors* constants, size_t sample,
-                HiddenStates* in, HiddenStates* out);
+                HiddenStates* in, HiddenStates* out, ExpertRouting* routing);
+  // Where the rows of a block's experts go; null for a block without experts.
+  std::unique_ptr<ExpertRouting> Route(int64_t block, uint64_t memory_limit) const;
   // The final norm, in place.
   void RunNorm(const PartSession& norm, NamedTensors* constants, size_t sample,
                HiddenStates* states) const;
@@ -43,6 +47,9 @@ class NetworkRun {
   const Tensor& Mask(int64_t length, int64_t window);
   Shape HiddenShape(size_t sample) const { return {length(sample), network_.spec.hidden}; }
 
+  std::vector<size_t> StateSizes() const;
+
+  const Checkpoint& checkpoint_;
   const Network& network_;
   const TokenData& data_;
   RopeTable table_;

@@ -66,16 +66,18 @@ Tensor ConstantLoader::LoadRows(const std::string& tensor, bool quantized, int64
   return result;
 }
 
-void ConstantLoader::Load(std::span<const PartGraph* const> parts, const std::string& prefix,
-                          NamedTensors* tensors) const {
+NamedTensors ConstantLoader::Load(std::span<const PartGraph* const> parts,
+                                  const std::string& prefix) const {
+  NamedTensors tensors;
   for (const PartGraph* part : parts) {
     for (const PartConstant& constant : part->constants) {
-      if (tensors->contains(constant.input)) continue;
+      if (tensors.contains(constant.input)) continue;
       const std::string name = prefix + constant.tensor;
-      (*tensors)[constant.input] =
+      tensors[constant.input] =
           LoadRows(name, constant.quantized, 0, checkpoint_.Find(name)->entry->shape[0]);
     }
   }
+  return tensors;
 }
 
 std::map<std::string, QuantizedInput> QuantizedInputs(

@@ -22,8 +22,9 @@ struct PartSession {
   PartGraph part;
   std::unique_ptr<Session> session;
 
-  // The part's one output.
+  // The part's first output.
   Tensor Run(const NamedTensors& inputs) const { return session->Run(inputs).front(); }
+  std::vector<Tensor> RunAll(const NamedTensors& inputs) const { return session->Run(inputs); }
 };
 
 // Sessions of one kind of part, one for every set of options that occurs.
@@ -56,14 +57,8 @@ class ConstantLoader {
       : checkpoint_(checkpoint), quantized_(std::move(quantized)) {}
 
   // The constants of `parts` under the names of their graph inputs; `prefix` is put before the
-  // tensors' names. Those that `tensors` has already are not read.
-  void Load(std::span<const PartGraph* const> parts, const std::string& prefix,
-            NamedTensors* tensors) const;
-  NamedTensors Load(std::span<const PartGraph* const> parts, const std::string& prefix) const {
-    NamedTensors tensors;
-    Load(parts, prefix, &tensors);
-    return tensors;
-  }
+  // tensors' names.
+  NamedTensors Load(std::span<const PartGraph* const> parts, const std::string& prefix) const;
   // Rows [begin, end) of one tensor.
   Tensor LoadRows(const std::string& tensor, bool quantized, int64_t begin, int64_t end) const;
 

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/builtin.h"
+#include "lib/model/onnx/onnx_writer.h"
+#include "lib/runtime/session.h"
 #include "tests/model/onnx_builder.h"
+#include "tests/model/onnx_stock.h"
 
 namespace hif8 {
 namespace {
@@ -301,6 +305,44 @@ TEST(OnnxLayers, MultiplyAddsOfOneSample) {
   EXPECT_EQ(macs("transpose"), 8 * 6 * 6 * 4 * 4);
   EXPECT_EQ(macs("lstm/W"), 8 * 6 * 96);
   EXPECT_EQ(macs("lstm/R"), 8 * 6 * 64);
+}
+
+// An engine, as the program gives it to the loader.
+std::vector<Tensor> Evaluate(const RunnableGraph& graph) { return Session(graph, {}).Run({}); }
+
+TEST(OnnxLayers, ComputedWeightsAreEvaluatedWhenThereIsAnEngine) {
+  TestFolder folder;
+  ModelBuilder b;
+  b.Input("cond", {}, DType::kBool).Input("x", {1, 2}).Output("y").Output("z");
+  b.Weight("w", {2, 2}, {1, 2, 3, 4}).Weight("s", {2}, {10, 100});
+  b.Node("Mul", {"w", "s"}, {"ws"});
+  b.Node("Transpose", {"ws"}, {"t"});
+  b.Node("MatMul", {"x", "t"}, {"z"}, "outer");
+  auto* node = b.Node("If", {"cond"}, {"y"}, "choice");
+  b.Weight("c", {1, 2}, {5, 6});
+  for (const char* branch : {"then_branch", "else_branch"}) {
+    GraphBuilder body = AddBody(node, branch);
+    body.Output("out");
+    SetInt(body.Node("Concat", {"c", "c"}, {"cc"}), "axis", 0);
+    body.Node("MatMul", {"x", "cc"}, {"out"}, branch[0] == 't' ? "yes" : "no");
+  }
+  const auto path = b.Save(folder.path());
+  EXPECT_THAT(FindLayer(*LoadModel(path), "outer").unsupported, HasSubstr("computed by Mul"));
+  const auto model = LoadModel(path, {.evaluate = Evaluate});
+  ASSERT_EQ(model->weights().size(), 2u);  // the branches share theirs
+  EXPECT_EQ(model->weights()[0].name, "ws");
+  EXPECT_EQ(WeightValues(*model, 0), std::vector<float>({10, 200, 30, 400}));
+  EXPECT_EQ(Layout(*model, "outer"), Dims({1, 1, 2, 2}));
+  EXPECT_EQ(WeightValues(*model, FindLayer(*model, "no").weight), std::vector<float>({5, 6, 5, 6}));
+  // What the weights were made of is gone.
+  EXPECT_EQ(model->parameter_count(), 2u * 4u);
+  const auto written = WriteOnnxModel(*model, {}, BuiltinFormats(), folder.path(), NullLog());
+  for (const bool cond : {true, false}) {
+    const std::map<std::string, Tensor> in = {{"cond", BoolInput(cond)},
+                                              {"x", FloatInput({1, 2}, {1, 2})}};
+    EXPECT_EQ(RunStock(written.model, in)["y"].values, std::vector<float>({15, 18}));
+    EXPECT_EQ(RunStock(written.model, in)["z"].values, std::vector<float>({410, 830}));
+  }
 }
 
 }  // namespace

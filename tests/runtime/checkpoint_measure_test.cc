@@ -111,6 +111,32 @@ TEST_F(CheckpointMeasureTest, TiedEmbeddingServesBothEnds) {
   ExpectEqualToSimulated(kModels / "random-qwen2", true);
 }
 
+TEST_F(CheckpointMeasureTest, ExpertsToo) {
+  ExpectEqualToSimulated(kModels / "random-qwen3-moe", false);
+}
+
+TEST_F(CheckpointMeasureTest, LatentAttentionAndSharedExperts) {
+  const fs::path model = kModels / "random-deepseek-v3-fp8";
+  const auto checkpoint = Checkpoint::Open(model);
+  const test::TemporaryFolder folder;
+  Write(checkpoint, folder.path(), false, false);
+  CheckpointSource source(checkpoint, {test::Reference(model).Ids(), {}}, BuiltinFormats(),
+                          NullLog());
+  std::map<int, QuantizedActivation> all;
+  for (size_t i = 0; i < checkpoint->activations().size(); ++i) {
+    all[static_cast<int>(i)] = {0.25f, 2.0f, 40960.0f};
+  }
+  const Measurement m = source.Measure(folder.path(), all);
+  for (const char* name : {"self_attn.kv_latent", "self_attn.k_rope", "self_attn.q_b_proj.input",
+                           "mlp.shared_experts.down_proj.input", "mlp.gate.input"}) {
+    const int index = checkpoint->ActivationIndex(std::string("model.layers.2.") + name);
+    ASSERT_GE(index, 0) << name;
+    EXPECT_GT(m.activation[static_cast<size_t>(index)].SqnrDb(), 25) << name;
+  }
+  EXPECT_GT(m.perplexity_quantized, 0);
+  EXPECT_GT(m.outputs.at(0).error.SqnrDb(), 5);
+}
+
 TEST_F(CheckpointMeasureTest, ActivationsCacheAndProductsAreMeasured) {
   const fs::path model = kModels / "random-llama";
   const auto checkpoint = Checkpoint::Open(model);

@@ -43,7 +43,14 @@ void ExpectMatchesReference(const fs::path& model) {
     const TensorStats& record = stats[static_cast<size_t>(activation)];
     const double expected = amax.get<double>();
     EXPECT_NEAR(record.amax(), expected, 1e-4 * expected) << layer;
-    EXPECT_EQ(record.samples(), reference.Ids().samples.size()) << layer;
+    if (reference.json.contains("input_rows")) {
+      const CheckpointTensor& tensor = *checkpoint->Find(layer + ".weight");
+      const auto columns = static_cast<uint64_t>(tensor.entry->shape[1]);
+      EXPECT_EQ(record.count() / columns, reference.json["input_rows"][layer].get<uint64_t>())
+          << layer;
+    } else {
+      EXPECT_EQ(record.samples(), reference.Ids().samples.size()) << layer;
+    }
     worst = std::max(worst, std::abs(record.amax() - expected) / expected);
   }
   std::printf("%s: logits %.1e, loss %.6f (reference %.6f), amax %.1e\n", model.filename().c_str(),
@@ -57,7 +64,16 @@ TEST_P(CheckpointNetworkTest, MatchesTheReference) { ExpectMatchesReference(kMod
 INSTANTIATE_TEST_SUITE_P(Models, CheckpointNetworkTest,
                          ::testing::Values("random-llama", "random-llama3-rope",
                                            "random-mistral-window", "random-pangu-embedded",
-                                           "random-qwen2"));
+                                           "random-qwen2", "random-qwen3-moe",
+                                           "random-deepseek-v3-fp8"));
+
+TEST(CheckpointNetworkSharedTest, DeepSeekInBf16MatchesTheReference) {
+  if (!fs::exists(kShared / "random-deepseek-v3")) {
+    GTEST_SKIP() << "SKIPPED: no " << kShared / "random-deepseek-v3"
+                 << ", which is too large for the project";
+  }
+  ExpectMatchesReference(kShared / "random-deepseek-v3");
+}
 
 TEST(CheckpointNetworkSharedTest, TinyQwen3MatchesTheReference) {
   if (!fs::exists(kShared / "tiny-qwen3")) {

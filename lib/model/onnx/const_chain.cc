@@ -1,6 +1,7 @@
 #include "lib/model/onnx/const_chain.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "lib/model/onnx/tensor_data.h"
@@ -112,18 +113,36 @@ bool MovesElements(const onnx::NodeProto& node) {
          std::find(std::begin(kOps), std::end(kOps), node.op_type()) != std::end(kOps);
 }
 
-// Whether a value depends on constants only.
-bool IsConstant(const Scopes& scopes, int scope, const std::string& name, int depth) {
+// Whether a value depends on constants only, and if so, whether on codes of an earlier
+// quantization.
+struct Constness {
+  bool constant = false;
+  bool quantized = false;
+};
+using KnownConstness = std::map<std::pair<int, std::string>, Constness>;
+
+Constness FindConstness(const Scopes& scopes, int scope, const std::string& name, int depth,
+                        KnownConstness* known) {
   const Definition definition = scopes.Find(scope, name);
-  if (definition.kind == Definition::Kind::kInitializer) return true;
-  if (definition.kind != Definition::Kind::kNode || depth > kDeepest) return false;
+  if (definition.kind == Definition::Kind::kInitializer) return {true, false};
+  if (definition.kind != Definition::Kind::kNode || depth > kDeepest) return {};
+  // Each value is looked at once, and one that depends on itself is none.
+  const auto [entry, added] = known->emplace(std::pair(definition.scope, name), Constness{});
+  if (!added) return entry->second;
   const onnx::NodeProto& node = scopes.Node(definition);
-  if (node.op_type() == "Constant") return true;
-  if (node.op_type().starts_with("Random") || node.input_size() == 0) return false;
-  if (!scopes.Bodies(definition.scope, definition.index).empty()) return false;
-  return std::all_of(node.input().begin(), node.input().end(), [&](const std::string& input) {
-    return input.empty() || IsConstant(scopes, definition.scope, input, depth + 1);
-  });
+  if (node.op_type() == "Constant") return {true, false};
+  if (node.op_type().starts_with("Random") || node.input_size() == 0) return {};
+  if (!scopes.Bodies(definition.scope, definition.index).empty()) return {};
+  Constness result{true, node.op_type().find("QuantizeLinear") != std::string::npos ||
+                             node.op_type() == "DequantizeLinear"};
+  for (const std::string& input : node.input()) {
+    if (input.empty()) continue;
+    const Constness inner = FindConstness(scopes, definition.scope, input, depth + 1, known);
+    if (!inner.constant) return {};
+    result.quantized = result.quantized || inner.quantized;
+  }
+  entry->second = result;
+  return result;
 }
 
 bool AddStep(const Scopes& scopes, const DataFiles& files, const Definition& at,
@@ -160,20 +179,26 @@ bool AddStep(const Scopes& scopes, const DataFiles& files, const Definition& at,
 ConstantOperand TraceConstant(const Scopes& scopes, const DataFiles& files, int scope,
                               const std::string& name) {
   ConstantOperand operand;
-  if (!IsConstant(scopes, scope, name, 0)) return operand;
+  KnownConstness known;
+  const Constness constness = FindConstness(scopes, scope, name, 0, &known);
+  if (!constness.constant) return operand;
   operand.kind = ConstantOperand::Kind::kComputed;
+  if (!constness.quantized) operand.evaluable = name;
   std::vector<Definition> path;  // from the operand to the stored tensor
   Definition at = scopes.Find(scope, name);
+  std::string value = name;
   while (at.kind == Definition::Kind::kNode) {
     const onnx::NodeProto& node = scopes.Node(at);
     if (!MovesElements(node)) {
+      if (!constness.quantized) operand.evaluable = value;
       const bool quantized = node.op_type().find("DequantizeLinear") != std::string::npos;
       operand.reason = quantized ? "its weight is already quantized (" + node.op_type() + ")"
                                  : "its weight is computed by " + node.op_type();
       return operand;
     }
     path.push_back(at);
-    at = scopes.Find(at.scope, node.input(0));
+    value = node.input(0);
+    at = scopes.Find(at.scope, value);
   }
   const onnx::TensorProto& stored = scopes.Initializer(at);
   operand.source = at;

@@ -27,6 +27,7 @@ struct ConstantOperand {
   };
   Kind kind = Kind::kVariable;
   std::string reason;
+  std::string evaluable;         // kComputed, and not from codes: the value that has to be computed
   Definition source;             // kChain: the initializer
   std::vector<ChainStep> steps;  // from the stored tensor to the operand
   Shape shape;                   // of the operand

@@ -111,7 +111,12 @@ class LayerFinder {
       return;
     }
     if (!IsFloatType(type)) return;
-    LayerSite site{place.scope, place.index, -1, 0, 1, {}, type};
+    LayerSite site;
+    site.scope = place.scope;
+    site.node = place.index;
+    site.activation_input = 0;
+    site.second_input = 1;
+    site.elem_type = type;
     Layer layer = NewLayer(place, "");
     layer.activation = AddActivation(place.scope, a, type);
     layer.second_activation = AddActivation(place.scope, b, type);
@@ -187,6 +192,7 @@ class LayerFinder {
                    const std::string& option = "") {
     if (operand.kind == Kind::kComputed) {
       AddUnsupported(place, operand.reason, suffix);
+      model_.layer_sites.back().evaluable = operand.evaluable;
       return;
     }
     if (!IsFloatType(operand.elem_type)) return;  // a product of integers
@@ -204,8 +210,13 @@ class LayerFinder {
       AddUnsupported(place, "both its operands are constant", suffix);
       return;
     }
-    LayerSite site{place.scope, place.index,   weight_input,     activation_input,
-                   -1,          operand.steps, operand.elem_type};
+    LayerSite site;
+    site.scope = place.scope;
+    site.node = place.index;
+    site.weight_input = weight_input;
+    site.activation_input = activation_input;
+    site.steps = operand.steps;
+    site.elem_type = operand.elem_type;
     Layer layer = NewLayer(place, suffix);
     layer.weight = AddWeight(operand, axes);
     if (activation_input >= 0) {
@@ -222,7 +233,10 @@ class LayerFinder {
                       const std::string& suffix = "") {
     Layer layer = NewLayer(place, suffix);
     layer.unsupported = reason;
-    Push(std::move(layer), {place.scope, place.index, -1, -1, -1, {}, 0});
+    LayerSite site;
+    site.scope = place.scope;
+    site.node = place.index;
+    Push(std::move(layer), std::move(site));
   }
 
   Layer NewLayer(const Place& place, const std::string& suffix) {

@@ -167,9 +167,12 @@ std::unique_ptr<OnnxModel> OnnxModel::Load(const std::filesystem::path& path, Lo
   MakeNodeNamesUnique(impl->proto.mutable_graph());
   impl->scopes = std::make_unique<Scopes>(impl->proto.mutable_graph());
   impl->scopes->Check();
-  CheckTensors(impl.get());
   FindInputsAndOutputs(impl.get());
   FindLayers(impl.get());
+  if (options.evaluate && EvaluateWeights(options.evaluate, impl.get(), log)) {
+    FindLayers(impl.get());
+  }
+  CheckTensors(impl.get());
   CountMacs(impl.get());
   log.Debug("model " + path.string() + ": operator set " + std::to_string(impl->stored_opset) +
             ", " + std::to_string(impl->layers.size()) + " layers, " +

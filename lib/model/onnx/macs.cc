@@ -7,6 +7,9 @@
 namespace hif8 {
 namespace {
 
+// Images of that size, sequences of that length: all layers of a model grow alike with it.
+constexpr int64_t kOpenExtent = 320;
+
 // Product of the dimensions; 0 when one is unknown.
 double Count(const std::optional<Shape>& shape) {
   if (!shape) return 0;
@@ -48,7 +51,7 @@ double LayerMacs(const OnnxModel::Impl& model, size_t layer, const InferredShape
 
 void CountMacs(OnnxModel::Impl* model) {
   if (model->layers.empty()) return;
-  const InferredShapes shapes(model->proto);
+  const InferredShapes shapes(model->proto, kOpenExtent);
   for (size_t i = 0; i < model->layers.size(); ++i) {
     if (model->node(model->layer_sites[i]).output_size() == 0) continue;
     model->layers[i].macs = LayerMacs(*model, i, shapes);

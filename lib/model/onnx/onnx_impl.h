@@ -22,6 +22,7 @@ struct LayerSite {
   int second_input = -1;
   std::vector<ChainStep> steps;  // between the stored weight and the operand
   int elem_type = 0;             // of the weight operand and the activation
+  std::string evaluable;         // weight operand that is constant but has to be computed
 };
 
 struct WeightSite {
@@ -70,6 +71,9 @@ struct OnnxModel::Impl {
 
 // Fills layers, weights and activations, and their sites.
 void FindLayers(OnnxModel::Impl* model);
+// Computes weights that are constant but not stored, and stores them; true when there were any: the
+// layers must be found again.
+bool EvaluateWeights(const ConstantEvaluator& evaluate, OnnxModel::Impl* model, LogSink& log);
 // Fills the layers' multiply-adds where shapes are known.
 void CountMacs(OnnxModel::Impl* model);
 

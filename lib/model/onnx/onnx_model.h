@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,13 @@ namespace hif8 {
 inline constexpr int64_t kOldestOpset = 7;
 inline constexpr int64_t kNewestOpset = 23;
 
+// Runs a graph without inputs and returns its outputs in order: what an engine does.
+using ConstantEvaluator = std::function<std::vector<Tensor>(const RunnableGraph&)>;
+
 struct OnnxLoadOptions {
+  // Computes weights that the file does not store but makes of constants (gates that an exporter
+  // put in another order, normalized weights). Without it such layers are unsupported.
+  ConstantEvaluator evaluate = nullptr;
   // Tensors of at least so many bytes stay in the mapped file instead of being held in memory.
   uint64_t map_from_bytes = uint64_t{1} << 20;
 };

@@ -84,29 +84,31 @@ void MakeReferenceAbsolute(const DataFiles& files, onnx::TensorProto* tensor) {
   }
 }
 
-RunnableGraph MakeRunnable(const OnnxModel::Impl& original, onnx::ModelProto model) {
-  const std::string where = original.path.string();
-  if (!original.not_runnable.empty()) {
-    throw ModelError("the model cannot be run on data: its input " + original.not_runnable,
-                     "inputs must be tensors of numbers", where);
-  }
+RunnableGraph PackGraph(const DataFiles& files, onnx::ModelProto model) {
   ComputeBf16InFloat(&model);
   RunnableGraph graph;
-  graph.data_dir = GatherExternalFiles(original.files, &model);
+  graph.data_dir = GatherExternalFiles(files, &model);
+  DropInitializersFromInputs(&model);
+  SetOpset(&model, std::string(kTapDomain), 1);
+  if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int>::max())) {
+    throw ModelError("the graph without its large tensors is larger than 2 GB");
+  }
+  if (!model.SerializeToString(&graph.model)) throw ModelError("the model cannot be serialized");
+  return graph;
+}
+
+RunnableGraph MakeRunnable(const OnnxModel::Impl& original, onnx::ModelProto model) {
+  if (!original.not_runnable.empty()) {
+    throw ModelError("the model cannot be run on data: its input " + original.not_runnable,
+                     "inputs must be tensors of numbers", original.path.string());
+  }
+  RunnableGraph graph = PackGraph(original.files, std::move(model));
   graph.inputs = original.inputs;
   graph.outputs = original.outputs;
   for (auto* values : {&graph.inputs, &graph.outputs}) {
     for (GraphValue& value : *values) {
       if (value.dtype == DType::kBF16) value.dtype = DType::kF32;
     }
-  }
-  DropInitializersFromInputs(&model);
-  SetOpset(&model, std::string(kTapDomain), 1);
-  if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    throw ModelError("the graph without its large tensors is larger than 2 GB", {}, where);
-  }
-  if (!model.SerializeToString(&graph.model)) {
-    throw ModelError("the model cannot be serialized", {}, where);
   }
   return graph;
 }

@@ -6,16 +6,27 @@
 
 namespace hif8 {
 
-InferredShapes::InferredShapes(const onnx::ModelProto& model) {
+InferredShapes::InferredShapes(const onnx::ModelProto& model, int64_t open_extent) {
   onnx::ModelProto copy;
   copy.set_ir_version(model.ir_version());
   *copy.mutable_opset_import() = model.opset_import();
   *copy.mutable_functions() = model.functions();
   *copy.mutable_graph() = model.graph();
   for (onnx::ValueInfoProto& input : *copy.mutable_graph()->mutable_input()) {
+    if (open_extent == 0 || !input.type().tensor_type().has_shape()) continue;
     auto* shape = input.mutable_type()->mutable_tensor_type()->mutable_shape();
-    if (!input.type().tensor_type().has_shape() || shape->dim_size() == 0) continue;
-    if (!shape->dim(0).has_dim_value()) shape->mutable_dim(0)->set_dim_value(1);
+    for (int i = 0; i < shape->dim_size(); ++i) {
+      if (!shape->dim(i).has_dim_value()) {
+        shape->mutable_dim(i)->set_dim_value(i == 0 ? 1 : open_extent);
+      }
+    }
+  }
+  if (open_extent != 0) {
+    // Declared shapes would contradict the ones that follow from the inputs.
+    copy.mutable_graph()->clear_value_info();
+    for (onnx::ValueInfoProto& output : *copy.mutable_graph()->mutable_output()) {
+      output.mutable_type()->mutable_tensor_type()->clear_shape();
+    }
   }
   try {
     const onnx::ShapeInferenceOptions options(false, 0, true);

@@ -10,11 +10,13 @@
 
 namespace hif8 {
 
-// What libonnx infers, with unknown first dimensions of inputs taken as one sample. It may know
-// less than the model would allow (operators newer than the library, say); it never fails.
+// What libonnx infers. It may know less than the model would allow (operators newer than the
+// library, say); it never fails.
 class InferredShapes {
  public:
-  explicit InferredShapes(const onnx::ModelProto& model);
+  // `open_extent`: what stands for dimensions of inputs that the model leaves open, the first one
+  // of an input aside, which is one sample; 0: they stay unknown.
+  explicit InferredShapes(const onnx::ModelProto& model, int64_t open_extent = 0);
 
   // Dimensions, -1 where unknown; nothing when not even their number is known. Names are looked up
   // regardless of the graph that they stand in: nested graphs seldom reuse one.

@@ -1,5 +1,9 @@
 #include "lib/model/safetensors/architecture.h"
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
 #include "lib/core/error.h"
 
 namespace hif8 {
@@ -51,6 +55,72 @@ std::vector<int64_t> Windows(const Architecture& architecture, const ModelConfig
   return windows;
 }
 
+ExpertsSpec QwenExperts(const ModelConfig& config, int64_t blocks) {
+  ExpertsSpec experts;
+  experts.count = Dimension(config, "num_experts");
+  experts.per_row = Dimension(config, "num_experts_per_tok");
+  experts.intermediate = Dimension(config, "moe_intermediate_size");
+  experts.normalised = config.Bool("norm_topk_prob", false);
+  const int64_t step =
+      Dimension(config, "decoder_sparse_step", config.Integer("decoder_sparse_step", 1));
+  const std::vector<int64_t> dense = config.Integers("mlp_only_layers", {});
+  for (int64_t i = 0; i < blocks; ++i) {
+    experts.sparse.push_back((i + 1) % step == 0 &&
+                             std::find(dense.begin(), dense.end(), i) == dense.end());
+  }
+  return experts;
+}
+
+ExpertsSpec DeepSeekExperts(const ModelConfig& config, int64_t blocks) {
+  ExpertsSpec experts;
+  experts.count = Dimension(config, "n_routed_experts");
+  experts.per_row = Dimension(config, "num_experts_per_tok");
+  experts.intermediate = Dimension(config, "moe_intermediate_size");
+  experts.shared = config.Integer("n_shared_experts", 0) * experts.intermediate;
+  experts.sigmoid = true;
+  experts.corrected = true;
+  experts.groups = Dimension(config, "n_group", config.Integer("n_group", 1));
+  experts.groups_used = Dimension(config, "topk_group", config.Integer("topk_group", 1));
+  experts.normalised = config.Bool("norm_topk_prob", true);
+  experts.scaling = config.Number("routed_scaling_factor", 1);
+  for (const auto& [key, value] :
+       {std::pair("scoring_func", "sigmoid"), std::pair("topk_method", "noaux_tc")}) {
+    if (config.String(key, value) == value) continue;
+    throw ConfigError(config, "'" + std::string(key) + "': expected " + value + ", found '" +
+                                  config.String(key, value) + "'");
+  }
+  const int64_t first = config.Integer("first_k_dense_replace", 0);
+  const int64_t step = Dimension(config, "moe_layer_freq", config.Integer("moe_layer_freq", 1));
+  for (int64_t i = 0; i < blocks; ++i) experts.sparse.push_back(i >= first && i % step == 0);
+  return experts;
+}
+
+ExpertsSpec Experts(const Architecture& architecture, const ModelConfig& config, int64_t blocks) {
+  if (architecture.experts == ExpertKeys::kNone) return {};
+  const ExpertsSpec experts = architecture.experts == ExpertKeys::kQwen
+                                  ? QwenExperts(config, blocks)
+                                  : DeepSeekExperts(config, blocks);
+  if (experts.per_row > experts.count || experts.count % experts.groups != 0 ||
+      experts.groups_used > experts.groups) {
+    throw ConfigError(
+        config, std::to_string(experts.count) + " experts in " + std::to_string(experts.groups) +
+                    " groups, " + std::to_string(experts.per_row) + " of " +
+                    std::to_string(experts.groups_used) + " groups for each token: this cannot be");
+  }
+  return experts;
+}
+
+LatentSpec Latent(const ModelConfig& config) {
+  LatentSpec latent;
+  latent.q_rank = config.Integer("q_lora_rank", 0);
+  latent.kv_rank = Dimension(config, "kv_lora_rank");
+  latent.nope = Dimension(config, "qk_nope_head_dim");
+  latent.rope = Dimension(config, "qk_rope_head_dim");
+  latent.value = Dimension(config, "v_head_dim");
+  latent.interleaved = config.Bool("rope_interleave", true);
+  return latent;
+}
+
 void CheckSupported(const ModelConfig& config) {
   const std::string activation = config.String("hidden_act", "silu");
   if (activation != "silu" && activation != "swish") {
@@ -93,9 +163,14 @@ DecoderSpec MakeDecoderSpec(const Architecture& architecture, const ModelConfig&
   spec.heads = Dimension(config, "num_attention_heads");
   spec.kv_heads =
       Dimension(config, "num_key_value_heads", config.Integer("num_key_value_heads", spec.heads));
-  const int64_t usual =
-      architecture.default_head_dim > 0 ? architecture.default_head_dim : spec.hidden / spec.heads;
-  spec.head_dim = Dimension(config, "head_dim", config.Integer("head_dim", usual));
+  if (architecture.latent_attention) {
+    spec.latent = Latent(config);
+    spec.head_dim = spec.latent.rope;
+  } else {
+    const int64_t usual = architecture.default_head_dim > 0 ? architecture.default_head_dim
+                                                            : spec.hidden / spec.heads;
+    spec.head_dim = Dimension(config, "head_dim", config.Integer("head_dim", usual));
+  }
   if (spec.heads % spec.kv_heads != 0) {
     throw ConfigError(config, "'num_attention_heads' " + std::to_string(spec.heads) +
                                   " is no multiple of 'num_key_value_heads' " +
@@ -107,6 +182,11 @@ DecoderSpec MakeDecoderSpec(const Architecture& architecture, const ModelConfig&
   }
   spec.epsilon = static_cast<float>(config.Number("rms_norm_eps", 1e-6));
   spec.rope = MakeRope(config, spec.head_dim);
+  const int64_t width =
+      architecture.latent_attention ? spec.latent.nope + spec.latent.rope : spec.head_dim;
+  spec.softmax_scale = 1 / std::sqrt(static_cast<double>(width));
+  if (architecture.latent_attention) spec.softmax_scale *= spec.rope.temperature;
+  spec.experts = Experts(architecture, config, spec.blocks);
   spec.head_norms = architecture.head_norms;
   spec.qkv_bias = HasBias(config, architecture.qkv_bias);
   spec.output_bias = HasBias(config, architecture.output_bias);

@@ -140,9 +140,13 @@ void Checkpoint::ConnectPart(const std::string& prefix, const std::vector<PartLa
 void Checkpoint::ConnectLayers() {
   try {
     network_ = DescribeNetwork(*this);
-    const std::vector<PartLayer> block = DecoderBlock(network_->spec, {}).layers;
+    const std::vector<PartLayer> expert = DecoderExpert(network_->spec, {}).layers;
     for (int64_t i = 0; i < network_->spec.blocks; ++i) {
-      ConnectPart(network_->BlockPrefix(i), block, static_cast<int>(i));
+      ConnectPart(network_->BlockPrefix(i), network_->Block(i, {}).layers, static_cast<int>(i));
+      if (!network_->spec.experts.HasExperts(i)) continue;
+      for (int64_t e = 0; e < network_->spec.experts.count; ++e) {
+        ConnectPart(network_->ExpertPrefix(i, e), expert, static_cast<int>(i));
+      }
     }
     if (!network_->spec.tied) ConnectPart("", DecoderHead(network_->spec, {}).layers, -1);
   } catch (const Error& error) {

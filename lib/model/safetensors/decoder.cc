@@ -1,7 +1,6 @@
 #include "lib/model/safetensors/decoder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -16,14 +15,32 @@ class BlockWriter {
   BlockWriter(const DecoderSpec& spec, PartOptions options)
       : s_(spec), e_(std::move(options)), g_(e_.graph()) {}
 
-  PartGraph Write() {
+  PartGraph WriteExpert() {
+    const std::string rows = g_.Input("rows", DType::kF32, {-1, s_.hidden});
+    const auto in = e_.Activation(rows, "gate_proj.input");
+    g_.Output(Mlp(in, "", s_.experts.intermediate), "rows_out", DType::kF32, {-1, s_.hidden});
+    return e_.Finish();
+  }
+
+  PartGraph Write(bool experts) {
     const std::string hidden = g_.Input("hidden", DType::kF32, {-1, s_.hidden});
-    cosines_ = g_.Input("cosines", DType::kF32, {-1, s_.head_dim / 2});
-    sines_ = g_.Input("sines", DType::kF32, {-1, s_.head_dim / 2});
+    const auto pairs = static_cast<int64_t>(s_.rope.frequencies.size());
+    cosines_ = g_.Input("cosines", DType::kF32, {-1, pairs});
+    sines_ = g_.Input("sines", DType::kF32, {-1, pairs});
     mask_ = g_.Input("mask", DType::kF32, {-1, -1});
-    const std::string attended = g_.Node("Add", {hidden, Attention(hidden)});
-    const std::string result = g_.Node("Add", {attended, Mlp(attended)});
-    g_.Output(result, "hidden_out", DType::kF32, {-1, s_.hidden});
+    const std::string normed = e_.RmsNorm(hidden, "input_layernorm.weight", s_.hidden, s_.epsilon);
+    const std::string attention =
+        s_.latent.kv_rank > 0 ? LatentAttention(normed) : Attention(normed);
+    const std::string attended = g_.Node("Add", {hidden, attention});
+    const std::string ready =
+        e_.RmsNorm(attended, "post_attention_layernorm.weight", s_.hidden, s_.epsilon);
+    if (experts) {
+      WriteSparse(attended, ready);
+    } else {
+      const auto in = e_.Activation(ready, "mlp.gate_proj.input");
+      const std::string mlp = Mlp(in, "mlp.", s_.intermediate);
+      g_.Output(g_.Node("Add", {attended, mlp}), "hidden_out", DType::kF32, {-1, s_.hidden});
+    }
     return e_.Finish();
   }
 
@@ -61,12 +78,24 @@ class BlockWriter {
     return Transpose(y, {1, 0, 2});
   }
 
-  std::string Attention(const std::string& hidden) {
+  // What the shared expert adds is in "hidden_out" already.
+  void WriteSparse(const std::string& attended, const std::string& ready) {
+    const auto in = e_.Activation(ready, "mlp.gate.input");
+    const std::string logits = e_.Linear(in, "mlp.gate", s_.experts.count, s_.hidden, false);
+    std::string sum = attended;
+    if (s_.experts.shared > 0) {
+      const auto shared = e_.Activation(ready, "mlp.shared_experts.gate_proj.input");
+      sum = g_.Node("Add", {sum, Mlp(shared, "mlp.shared_experts.", s_.experts.shared)});
+    }
+    g_.Output(sum, "hidden_out", DType::kF32, {-1, s_.hidden});
+    g_.Output(ready, "normed", DType::kF32, {-1, s_.hidden});
+    g_.Output(logits, "router", DType::kF32, {-1, s_.experts.count});
+  }
+
+  std::string Attention(const std::string& normed) {
     const int64_t width = s_.heads * s_.head_dim;
     const int64_t kv_width = s_.kv_heads * s_.head_dim;
-    const auto in =
-        e_.Activation(e_.RmsNorm(hidden, "input_layernorm.weight", s_.hidden, s_.epsilon),
-                      "self_attn.q_proj.input");
+    const auto in = e_.Activation(normed, "self_attn.q_proj.input");
     const std::string q = e_.Linear(in, "self_attn.q_proj", width, s_.hidden, s_.qkv_bias);
     const std::string k = e_.Linear(in, "self_attn.k_proj", kv_width, s_.hidden, s_.qkv_bias);
     const std::string v = e_.Linear(in, "self_attn.v_proj", kv_width, s_.hidden, s_.qkv_bias);
@@ -75,16 +104,77 @@ class BlockWriter {
     const std::string queries = Rotate(Heads(q, s_.heads, q_norm));
     const std::string keys = e_.Cache(Rotate(Heads(k, s_.kv_heads, k_norm)), "self_attn.k");
     const std::string values = e_.Cache(Heads(v, s_.kv_heads, ""), "self_attn.v");
-    const std::string mixed = Mix(queries, keys, values);
+    return Project(Mix(queries, keys, values, s_.kv_heads, s_.head_dim, s_.head_dim), width);
+  }
+
+  // [heads, T, n] through o_proj, width = heads * n.
+  std::string Project(const std::string& mixed, int64_t width) {
     const std::string joined = Reshape(Transpose(mixed, {1, 0, 2}), {-1, width});
     const auto out = e_.Activation(joined, "self_attn.o_proj.input");
     return e_.Linear(out, "self_attn.o_proj", s_.hidden, width, s_.output_bias);
   }
 
-  // softmax(q k^T / sqrt(head_dim) + mask) v, [heads, T, head_dim]. The heads that share a head of
-  // k and v lie one below the other, so that one product serves them.
-  std::string Mix(const std::string& queries, const std::string& keys, const std::string& values) {
-    const std::vector<int64_t> stacked = {s_.kv_heads, -1, s_.head_dim};
+  // [T, n] into pieces along the last dimension.
+  std::vector<std::string> Split(const std::string& x, const std::vector<int64_t>& sizes) {
+    return g_.Nodes("Split", {x, g_.Integers(sizes)}, sizes.size(), {{"axis", int64_t{-1}}});
+  }
+
+  // Neighbours become first and second half, which is how Rotate() wants pairs. The same for q and
+  // k, so that their products do not change.
+  std::string Pair(const std::string& x, int64_t heads) {
+    if (!s_.latent.interleaved) return x;
+    const int64_t half = s_.latent.rope / 2;
+    const std::string pairs = Reshape(x, {heads, -1, half, 2});
+    return Reshape(Transpose(pairs, {0, 1, 3, 2}), {heads, -1, s_.latent.rope});
+  }
+
+  std::string LatentAttention(const std::string& normed) {
+    const LatentSpec& l = s_.latent;
+    const int64_t head = l.nope + l.rope;
+    const bool compressed = l.q_rank > 0;
+    const auto in =
+        e_.Activation(normed, compressed ? "self_attn.q_a_proj.input" : "self_attn.q_proj.input");
+    const std::string q = LatentQueries(in, compressed);
+    const std::string by_head = Transpose(Reshape(q, {-1, s_.heads, head}), {1, 0, 2});
+    const auto q_parts = Split(by_head, {l.nope, l.rope});
+    const std::string queries = g_.Node("Concat", {q_parts[0], Rotate(Pair(q_parts[1], s_.heads))},
+                                        {{"axis", int64_t{-1}}});
+
+    const auto kv_a = Split(
+        e_.Linear(in, "self_attn.kv_a_proj_with_mqa", l.kv_rank + l.rope, s_.hidden, s_.qkv_bias),
+        {l.kv_rank, l.rope});
+    const std::string latent =
+        e_.Cache(e_.RmsNorm(kv_a[0], "self_attn.kv_a_layernorm.weight", l.kv_rank, s_.epsilon),
+                 "self_attn.kv_latent");
+    const std::string rotated =
+        e_.Cache(Rotate(Pair(Reshape(kv_a[1], {1, -1, l.rope}), 1)), "self_attn.k_rope");
+    const std::string kv =
+        e_.Linear(e_.Activation(latent, "self_attn.kv_b_proj.input"), "self_attn.kv_b_proj",
+                  s_.heads * (l.nope + l.value), l.kv_rank, false);
+    const auto kv_parts = Split(Transpose(Reshape(kv, {-1, s_.heads, l.nope + l.value}), {1, 0, 2}),
+                                {l.nope, l.value});
+    // The rotated part is the same for all heads.
+    const std::string every = g_.Node("Expand", {rotated, g_.Integers({s_.heads, 1, 1})});
+    const std::string keys = g_.Node("Concat", {kv_parts[0], every}, {{"axis", int64_t{-1}}});
+    return Project(Mix(queries, keys, kv_parts[1], s_.heads, head, l.value), s_.heads * l.value);
+  }
+
+  std::string LatentQueries(const BlockEmitter::Operand& in, bool compressed) {
+    const LatentSpec& l = s_.latent;
+    const int64_t width = s_.heads * (l.nope + l.rope);
+    if (!compressed) return e_.Linear(in, "self_attn.q_proj", width, s_.hidden, false);
+    const std::string a = e_.Linear(in, "self_attn.q_a_proj", l.q_rank, s_.hidden, s_.qkv_bias);
+    const std::string normed =
+        e_.RmsNorm(a, "self_attn.q_a_layernorm.weight", l.q_rank, s_.epsilon);
+    return e_.Linear(e_.Activation(normed, "self_attn.q_b_proj.input"), "self_attn.q_b_proj", width,
+                     l.q_rank, false);
+  }
+
+  // softmax(q k^T * scale + mask) v, [heads, T, value_dim]. The heads that share a head of k and v
+  // lie one below the other, so that one product serves them.
+  std::string Mix(const std::string& queries, const std::string& keys, const std::string& values,
+                  int64_t kv_heads, int64_t key_dim, int64_t value_dim) {
+    const std::vector<int64_t> stacked = {kv_heads, -1, key_dim};
     const auto q = Map(e_.Activation(queries, "self_attn.qk.query"),
                        [&](const std::string& x) { return Reshape(x, stacked); });
     const auto k = Map(e_.Activation(keys, "self_attn.qk.key"), [&](const std::string& x) {
@@ -92,7 +182,7 @@ class BlockWriter {
     });
     const std::string scores = e_.Product(q, k, "self_attn.qk");
     const std::string scaled =
-        g_.Node("Mul", {scores, g_.Scalar(1 / std::sqrt(static_cast<float>(s_.head_dim)))});
+        g_.Node("Mul", {scores, g_.Scalar(static_cast<float>(s_.softmax_scale))});
     // [kv_heads, group * T, T] -> [heads, T, T], where the mask fits.
     const std::string length = g_.Node("Shape", {mask_});
     const std::string by_head =
@@ -102,25 +192,24 @@ class BlockWriter {
     // Back: group * T rows per head of v.
     const std::string rows =
         g_.Node("Concat",
-                {g_.Integers({s_.kv_heads, -1}),
+                {g_.Integers({kv_heads, -1}),
                  g_.Node("Slice", {length, g_.Integers({1}), g_.Integers({2})})},
                 {{"axis", int64_t{0}}});
     const auto p = e_.Activation(g_.Node("Reshape", {soft, rows}), "self_attn.pv.probability");
     const auto v = e_.Activation(values, "self_attn.pv.value");
     const std::string mixed = e_.Product(p, v, "self_attn.pv");
-    return Reshape(mixed, {s_.heads, -1, s_.head_dim});
+    return Reshape(mixed, {s_.heads, -1, value_dim});
   }
 
-  std::string Mlp(const std::string& hidden) {
-    const auto in =
-        e_.Activation(e_.RmsNorm(hidden, "post_attention_layernorm.weight", s_.hidden, s_.epsilon),
-                      "mlp.gate_proj.input");
+  // down(silu(gate(x)) * up(x)) with the modules below `prefix`.
+  std::string Mlp(const BlockEmitter::Operand& in, const std::string& prefix,
+                  int64_t intermediate) {
     const std::string gate =
-        e_.Linear(in, "mlp.gate_proj", s_.intermediate, s_.hidden, s_.mlp_bias);
-    const std::string up = e_.Linear(in, "mlp.up_proj", s_.intermediate, s_.hidden, s_.mlp_bias);
+        e_.Linear(in, prefix + "gate_proj", intermediate, s_.hidden, s_.mlp_bias);
+    const std::string up = e_.Linear(in, prefix + "up_proj", intermediate, s_.hidden, s_.mlp_bias);
     const std::string silu = g_.Node("Mul", {gate, g_.Node("Sigmoid", {gate})});
-    const auto product = e_.Activation(g_.Node("Mul", {silu, up}), "mlp.down_proj.input");
-    return e_.Linear(product, "mlp.down_proj", s_.hidden, s_.intermediate, s_.mlp_bias);
+    const auto product = e_.Activation(g_.Node("Mul", {silu, up}), prefix + "down_proj.input");
+    return e_.Linear(product, prefix + "down_proj", s_.hidden, intermediate, s_.mlp_bias);
   }
 
   const DecoderSpec& s_;
@@ -131,8 +220,12 @@ class BlockWriter {
 
 }  // namespace
 
-PartGraph DecoderBlock(const DecoderSpec& spec, PartOptions options) {
-  return BlockWriter(spec, std::move(options)).Write();
+PartGraph DecoderBlock(const DecoderSpec& spec, bool experts, PartOptions options) {
+  return BlockWriter(spec, std::move(options)).Write(experts);
+}
+
+PartGraph DecoderExpert(const DecoderSpec& spec, PartOptions options) {
+  return BlockWriter(spec, std::move(options)).WriteExpert();
 }
 
 PartGraph DecoderNorm(const DecoderSpec& spec, PartOptions options) {

@@ -7,8 +7,13 @@
 namespace hif8 {
 
 // Inputs besides constants and scales: "hidden" [T, hidden], "cosines" and "sines"
-// [T, head_dim / 2], "mask" [T, T] (0, or -infinity where a position is not seen). Output "hidden".
-PartGraph DecoderBlock(const DecoderSpec& spec, PartOptions options);
+// [T, head_dim / 2], "mask" [T, T] (0, or -infinity where a position is not seen). Output
+// "hidden_out". A block with experts lacks what they add; its outputs are "hidden_out", "normed"
+// [T, hidden], what experts read, and "router" [T, experts], the logits for choosing them.
+PartGraph DecoderBlock(const DecoderSpec& spec, bool experts, PartOptions options);
+
+// One expert: "rows" [R, hidden] -> "rows_out". Its names are relative to the expert's module.
+PartGraph DecoderExpert(const DecoderSpec& spec, PartOptions options);
 
 // "hidden" -> "normed" [T, hidden]: the final norm, and the head's input as an activation.
 PartGraph DecoderNorm(const DecoderSpec& spec, PartOptions options);

@@ -51,9 +51,19 @@ Network DescribeNetwork(const Checkpoint& checkpoint) {
   checkpoint.FindShaped(network.embedding, table);
   checkpoint.FindShaped(network.head, table);
   CheckConstants(checkpoint, network.prefix, DecoderNorm(network.spec, {}));
-  const PartGraph block = DecoderBlock(network.spec, {});
+  const PartGraph dense = DecoderBlock(network.spec, false, {});
+  const PartGraph sparse = DecoderBlock(network.spec, true, {});
+  const PartGraph expert = DecoderExpert(network.spec, {});
   for (int64_t i = 0; i < network.spec.blocks; ++i) {
-    CheckConstants(checkpoint, network.BlockPrefix(i), block);
+    const bool has_experts = network.spec.experts.HasExperts(i);
+    CheckConstants(checkpoint, network.BlockPrefix(i), has_experts ? sparse : dense);
+    if (!has_experts) continue;
+    if (network.spec.experts.corrected) {
+      checkpoint.FindShaped(network.CorrectionName(i), {network.spec.experts.count});
+    }
+    for (int64_t e = 0; e < network.spec.experts.count; ++e) {
+      CheckConstants(checkpoint, network.ExpertPrefix(i, e), expert);
+    }
   }
   return network;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "lib/model/safetensors/decoder.h"
 
@@ -17,6 +18,16 @@ struct Network {
 
   std::string BlockPrefix(int64_t block) const {
     return prefix + "layers." + std::to_string(block) + ".";
+  }
+  std::string ExpertPrefix(int64_t block, int64_t expert) const {
+    return BlockPrefix(block) + "mlp.experts." + std::to_string(expert) + ".";
+  }
+  // What is added to the scores of a block's experts when they are chosen.
+  std::string CorrectionName(int64_t block) const {
+    return BlockPrefix(block) + "mlp.gate.e_score_correction_bias";
+  }
+  PartGraph Block(int64_t block, PartOptions options) const {
+    return DecoderBlock(spec, spec.experts.HasExperts(block), std::move(options));
   }
 };
 

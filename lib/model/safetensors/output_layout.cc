@@ -20,8 +20,12 @@ class Layout {
     if (plan.simulated) return;
     for (const auto& [layer, scale] : plan.cache_scales) {
       const std::string& name = source.layers()[static_cast<size_t>(layer)].name;
-      // "P.k" is what "P.k_proj" produces.
-      cache_after_[name + "_proj.weight"] = {name + "_scale", scale};
+      // "P.k" is what "P.k_proj" produces; a latent cache comes from one projection.
+      std::string producer = name + "_proj.weight";
+      if (source.Find(producer) == nullptr) {
+        producer = name.substr(0, name.rfind('.')) + ".kv_a_proj_with_mqa.weight";
+      }
+      cache_after_.emplace(producer, std::pair(name + "_scale", scale));
     }
   }
 
@@ -35,7 +39,8 @@ class Layout {
       } else {
         AddKept(tensor);
       }
-      if (const auto cache = cache_after_.find(tensor.name()); cache != cache_after_.end()) {
+      const auto [first, last] = cache_after_.equal_range(tensor.name());
+      for (auto cache = first; cache != last; ++cache) {
         AddValue(cache->second.first, cache->second.second);
       }
     }
@@ -103,7 +108,7 @@ class Layout {
   const Checkpoint& source_;
   const CheckpointPlan& plan_;
   std::map<int, int> layer_of_weight_;
-  std::map<std::string, std::pair<std::string, float>> cache_after_;
+  std::multimap<std::string, std::pair<std::string, float>> cache_after_;
   std::vector<OutputTensor> tensors_;
 };
 

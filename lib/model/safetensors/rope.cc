@@ -92,6 +92,7 @@ void ScaleYarn(const ModelConfig& config, const RopeConfig& rope, int64_t dimens
                                ? YarnMagnitude(factor, m) / YarnMagnitude(factor, all)
                                : YarnMagnitude(factor, 1);
   out->magnitude = scaling.Number("attention_factor", magnitude);
+  if (all != 0) out->temperature = std::pow(YarnMagnitude(factor, all), 2);
 }
 
 }  // namespace

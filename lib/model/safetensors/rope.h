@@ -13,6 +13,7 @@ namespace hif8 {
 struct Rope {
   std::vector<double> frequencies;  // radians per position, one for each pair of elements
   double magnitude = 1;             // sines and cosines are multiplied by it (YaRN)
+  double temperature = 1;           // attention scores are (YaRN with mscale_all_dim)
 };
 
 // From `rope_theta` and `rope_scaling` (or `rope_parameters`) of config.json, for `dimension`

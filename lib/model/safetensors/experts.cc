@@ -1,0 +1,76 @@
+#include "lib/model/safetensors/experts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace hif8 {
+namespace {
+
+std::vector<float> Scores(const ExpertsSpec& spec, std::span<const float> logits) {
+  std::vector<float> scores(logits.begin(), logits.end());
+  if (spec.sigmoid) {
+    for (float& x : scores) x = 1 / (1 + std::exp(-x));
+    return scores;
+  }
+  const float largest = *std::max_element(scores.begin(), scores.end());
+  float sum = 0;
+  for (float& x : scores) sum += x = std::exp(x - largest);
+  for (float& x : scores) x /= sum;
+  return scores;
+}
+
+// Positions of the `n` largest values, best first.
+std::vector<int64_t> Largest(std::span<const float> values, int64_t n) {
+  std::vector<int64_t> order(values.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
+  });
+  order.resize(static_cast<size_t>(n));
+  return order;
+}
+
+// Leaves only the best groups in the race: the others' values become 0, as the model does it.
+void LimitToGroups(const ExpertsSpec& spec, std::vector<float>* values) {
+  const auto size = values->size() / static_cast<size_t>(spec.groups);
+  std::vector<float> group_scores;
+  for (size_t g = 0; g < static_cast<size_t>(spec.groups); ++g) {
+    const auto group = std::span<const float>(*values).subspan(g * size, size);
+    float score = 0;
+    const auto best = std::min<int64_t>(2, static_cast<int64_t>(size));
+    for (const int64_t i : Largest(group, best)) score += group[static_cast<size_t>(i)];
+    group_scores.push_back(score);
+  }
+  std::vector<bool> used(group_scores.size(), false);
+  for (const int64_t g : Largest(group_scores, spec.groups_used))
+    used[static_cast<size_t>(g)] = true;
+  for (size_t i = 0; i < values->size(); ++i) {
+    if (!used[i / size]) (*values)[i] = 0;
+  }
+}
+
+}  // namespace
+
+std::vector<ExpertChoice> ChooseExperts(const ExpertsSpec& spec, std::span<const float> logits,
+                                        std::span<const float> correction) {
+  const std::vector<float> scores = Scores(spec, logits);
+  std::vector<float> race = scores;
+  if (spec.corrected) {
+    for (size_t i = 0; i < race.size(); ++i) race[i] += correction[i];
+  }
+  if (spec.groups > 1) LimitToGroups(spec, &race);
+  std::vector<ExpertChoice> choices;
+  float sum = 0;
+  for (const int64_t expert : Largest(race, spec.per_row)) {
+    choices.push_back({expert, scores[static_cast<size_t>(expert)]});
+    sum += choices.back().weight;
+  }
+  for (ExpertChoice& choice : choices) {
+    if (spec.normalised) choice.weight /= sum + 1e-20f;
+    choice.weight *= static_cast<float>(spec.scaling);
+  }
+  return choices;
+}
+
+}  // namespace hif8
