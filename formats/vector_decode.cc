@@ -23,6 +23,18 @@ size_t Decode(const DecodeJob&, const ByteTables&) { return 0; }
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Below 16 for codes k ... k + 15, with the top bit set for all others.
+HWY_INLINE hn::Vec<DCode> IndexIn16(hn::Vec<DCode> codes, size_t k) {
+  const DCode d;
+  const auto from_k = hn::Xor(codes, hn::Set(d, static_cast<uint8_t>(k)));
+  const auto index = hn::SaturatedAdd(from_k, hn::Set(d, 0x70));
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128
+  return index;  // bits 4 to 6 are not looked at
+#else
+  return hn::And(index, hn::Set(d, 0x8F));
+#endif
+}
+
 // Tables of 16 entries each, of which the upper bits of a code select one. An index with its top
 // bit set is out of all of them, and counts as zero.
 template <size_t kSize>
@@ -32,8 +44,7 @@ HWY_INLINE void LookUp(const ByteTables& tables, hn::Vec<DCode> codes, hn::Vec<D
   low = hn::Zero(d);
   high = hn::Zero(d);
   for (size_t k = 0; k < kSize; k += 16) {
-    const auto index =
-        hn::SaturatedAdd(hn::Xor(codes, hn::Set(d, static_cast<uint8_t>(k))), hn::Set(d, 0x70));
+    const auto index = IndexIn16(codes, k);
     low = hn::Or(low, hn::TableLookupBytesOr0(hn::LoadDup128(d, tables.low.data() + k), index));
     high = hn::Or(high, hn::TableLookupBytesOr0(hn::LoadDup128(d, tables.high.data() + k), index));
   }
