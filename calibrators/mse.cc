@@ -91,6 +91,13 @@ class Candidates {
     return RoundScale(std::ldexp(nearest, octaves), amax_, params_);
   }
 
+  // Where candidate k of the first round stands in a list of all of them.
+  size_t Position(int k) const {
+    const int position = k + most_;
+    return static_cast<size_t>(position);
+  }
+  int most() const { return most_; }
+
   // The errors of the first round's candidates k = -most ... most by `error`, a function of the
   // scale.
   template <typename F>
@@ -111,8 +118,8 @@ class Candidates {
       octaves.resize(static_cast<size_t>(last - first) + 1);
       sums.SquaredErrors(format, Scale(kQuarters * r), first, octaves);
       for (int j = first; j <= last; ++j) {
-        const int k = r + j * steps;
-        errors[static_cast<size_t>(k + most_)] = octaves[static_cast<size_t>(j - first)];
+        const int octave = j - first;
+        errors[Position(r + j * steps)] = octaves[static_cast<size_t>(octave)];
       }
     }
     return errors;
@@ -123,7 +130,7 @@ class Candidates {
   // around others that are about as good.
   template <typename F>
   int Search(const std::vector<double>& errors, const F& error) const {
-    const auto error_of = [&](int k) { return errors[static_cast<size_t>(k + most_)]; };
+    const auto error_of = [&](int k) { return errors[Position(k)]; };
     int best = 0;
     double least = error_of(0);
     const auto take = [&](int at, double found) {
@@ -180,9 +187,8 @@ int SearchExactly(std::span<const float> values, const NumberFormat& format,
 // Keeps the first-round candidates that may be the best and looks at their values one by one.
 void DecideExactly(const Candidates& candidates, double limit,
                    const std::function<double(float)>& exact, std::vector<double>* errors) {
-  const int middle = static_cast<int>(errors->size() / 2);
-  for (int k = -middle; k <= middle; ++k) {
-    double& error = (*errors)[static_cast<size_t>(k + middle)];
+  for (int k = -candidates.most(); k <= candidates.most(); ++k) {
+    double& error = (*errors)[candidates.Position(k)];
     const bool open = error <= limit || k == 0;
     error = open ? exact(candidates.Scale(kQuarters * k)) : std::numeric_limits<double>::infinity();
   }
@@ -193,7 +199,7 @@ int SearchValues(std::span<const float> values, const NumberFormat& format,
   const DecisionSteps& steps = StepsOf(format);
   std::vector<double> errors = candidates.Errors(*sums, steps);
   const auto least = std::min_element(errors.begin(), errors.end());
-  const auto first = static_cast<int>(least - errors.begin() - errors.size() / 2);
+  const auto first = static_cast<int>(least - errors.begin()) - candidates.most();
   const double doubt = sums->Uncertainty(steps, candidates.Scale(kQuarters * first));
   // With many values in many bins, where each lies in its bin averages out.
   const bool exactly =
