@@ -8,6 +8,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "lib/report/text_util.h"
+
 namespace hif8::cli {
 namespace {
 
@@ -56,13 +58,21 @@ Json OneErrorJson(const Error& error) {
 
 std::string ErrorText(const Error& error, bool color) {
   std::string text = color ? "\033[1;31merror:\033[0m " : "error: ";
-  if (!error.where().empty()) text += error.where() + ": ";
-  text += error.message() + "\n";
-  if (!error.hint().empty()) text += "  hint: " + error.hint() + "\n";
+  if (!error.where().empty()) text += CleanLines(error.where()) + ": ";
+  text += CleanLines(error.message()) + "\n";
+  if (!error.hint().empty()) text += "  hint: " + CleanLines(error.hint()) + "\n";
   return text;
 }
 
 }  // namespace
+
+std::string CleanLines(std::string_view text) {
+  std::string clean;
+  for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
+    clean += CleanText(text.substr(0, end)) + "\n";
+  }
+  return clean + CleanText(text);
+}
 
 std::string ErrorJson(const Error& error) {
   Json json = OneErrorJson(error);

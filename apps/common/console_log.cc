@@ -69,8 +69,8 @@ void ConsoleLog::RecordError(std::string_view message) {
 void ConsoleLog::Print(std::string_view label, const char* color, std::string_view message) {
   ClearLine();
   const bool colored = settings_.color && !label.empty();
-  WriteStderr(
-      fmt::format("{}{}{}{}\n", colored ? color : "", label, colored ? "\033[0m" : "", message));
+  WriteStderr(fmt::format("{}{}{}{}\n", colored ? color : "", label, colored ? "\033[0m" : "",
+                          CleanLines(message)));
 }
 
 void ConsoleLog::ClearLine() {

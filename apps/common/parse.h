@@ -29,6 +29,8 @@ class ParsedOptions {
   std::optional<double> Number(const std::string& name) const;
   const std::vector<GivenValue>& All(const std::string& name) const;
   std::vector<std::string> Texts(const std::string& name) const;
+  // Every value by its option's name.
+  const std::map<std::string, std::vector<GivenValue>>& values() const { return values_; }
   // The command line as it was given, for a person to read.
   const std::string& command() const { return command_; }
 
@@ -44,5 +46,7 @@ class ParsedOptions {
 // an argument too many. Missing positionals are checked apart, since --help needs none.
 ParsedOptions ParseCommandLine(const ProgramSpec& spec, int argc, const char* const* argv);
 void RequirePositionals(const ProgramSpec& spec, const ParsedOptions& options);
+// Throws a usage error when a file that the program writes is one that another option names.
+void RequireOwnOutputs(const ParsedOptions& options);
 
 }  // namespace hif8::cli

@@ -1,8 +1,11 @@
 #include "apps/common/program.h"
 
+#include <fcntl.h>
+
 #include <csignal>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
 
 #include "apps/common/help.h"
@@ -56,19 +59,37 @@ std::unique_ptr<Error> Catch(F body) {
   } catch (const std::bad_alloc&) {
     return std::make_unique<Error>(ErrorCode::kEnvironment, "out of memory",
                                    "use fewer samples, a smaller batch or a larger machine");
+  } catch (const std::filesystem::filesystem_error& error) {
+    // A path that cannot even be looked at: no permission on a folder above, a loop of links, too
+    // long a name.
+    return std::make_unique<Error>(ErrorCode::kEnvironment,
+                                   "cannot access the path: " + error.code().message(),
+                                   "check the path and its permissions", error.path1().string());
   } catch (const std::exception& error) {
     return std::make_unique<Error>(ErrorCode::kBug, error.what());
+  }
+}
+
+// A standard stream that is closed would be given to the next file that is opened, and messages
+// written into it.
+void OpenStandardStreams() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
+      const int same = ::open("/dev/null", O_RDWR);
   }
 }
 
 }  // namespace
 
 int RunProgram(const Program& program, int argc, const char* const* argv) {
+  OpenStandardStreams();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is seen where the result is written
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is a limit on the size of files
   InstallInterruptHandler();
   auto console = std::make_unique<Console>(MessageOptions(argc, argv));
   std::unique_ptr<Error> error = Catch([&] {
     const ParsedOptions options = ParseCommandLine(program.spec, argc, argv);
+    RequireOwnOutputs(options);  // before the log file is opened
     console = std::make_unique<Console>(options);
     Run(program, options, *console);
   });

@@ -46,9 +46,10 @@ void RefuseInputsWithin(const fs::path& output, const cli::ParsedOptions& option
                                      options.Text("eval-data"), options.Text("activations"),
                                      options.Text("calibration")};
   for (const std::string& path : options.Texts("stats-in")) inputs.push_back(path);
-  if (fs::exists(options.Text("recipe"))) inputs.push_back(options.Text("recipe"));
+  std::error_code ignored;
+  if (fs::exists(options.Text("recipe"), ignored)) inputs.push_back(options.Text("recipe"));
   for (const std::string& input : inputs) {
-    if (input.empty() || !fs::exists(input)) continue;
+    if (input.empty() || !fs::exists(input, ignored)) continue;
     // calibration.yaml and recipe.yaml of an earlier result are read before it is replaced.
     const bool read_first = input == options.Text("calibration") || input == options.Text("recipe");
     if (read_first || !IsWithin(input, output)) continue;
@@ -114,6 +115,18 @@ std::unique_ptr<ActivationSource> MakeSource(const cli::ParsedOptions& options,
   return MakeCapturedSource(kind.model(), options.Text("activations"), BuiltinFormats(), log);
 }
 
+// 0: one per processor.
+int ThreadCount(const cli::ParsedOptions& options) {
+  constexpr int64_t kMost = 1024;  // ONNX Runtime starts them all at once
+  const int64_t threads = options.Count("threads").value_or(0);
+  if (threads > kMost) {
+    throw UsageError("--threads: expected at most " + std::to_string(kMost) + ", found " +
+                         std::to_string(threads),
+                     "leave it out: as many as there are processors");
+  }
+  return static_cast<int>(threads);
+}
+
 std::vector<Gate> ParseGates(const cli::ParsedOptions& options) {
   std::vector<Gate> gates;
   for (const std::string& text : options.Texts("fail-if")) gates.push_back(ParseGate(text));
@@ -136,7 +149,7 @@ std::string SummaryText(const Report& report, const std::vector<GateResult>& gat
 
 void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   InstallInterruptHandler();
-  SetThreads(static_cast<int>(options.Count("threads").value_or(0)));
+  SetThreads(ThreadCount(options));
   const ParseContext context{BuiltinFormats(), BuiltinCalibrators()};
   const RecipeAssignments assignments = MakeAssignments(options);
   const std::string recipe = options.Text("recipe", "inference");

@@ -115,7 +115,8 @@ class CheckpointKind : public ModelKind {
 
 std::unique_ptr<ModelKind> OpenModel(const std::string& path, bool has_scales, QuantConfig* config,
                                      const ParseContext& context, LogSink& log) {
-  const bool folder = fs::is_directory(path);
+  std::error_code unreadable;  // the reader says why
+  const bool folder = fs::is_directory(path, unreadable);
   if (!folder && fs::path(path).extension() != ".safetensors") {
     return std::make_unique<OnnxKind>(path, *config, context, log);
   }

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/report/text_util.h"
+
 namespace hif8 {
 namespace {
 
@@ -94,19 +96,21 @@ std::string PlanText(const Model& model, const QuantPlan& plan) {
   std::vector<std::array<std::string, 6>> table = {
       {"layer", "op", "weight", "input", "before", "after"}};
   for (const Row& row : MakeRows(model, plan)) {
-    table.push_back({row.layer, row.op, row.weight,
-                     row.reason.empty() ? row.activation : "kept: " + row.reason,
+    table.push_back({CleanText(row.layer), row.op, row.weight,
+                     row.reason.empty() ? row.activation : CleanText("kept: " + row.reason),
                      SizeText(row.before), SizeText(row.after)});
   }
   std::array<size_t, 6> width{};
   for (const auto& line : table) {
-    for (size_t c = 0; c < line.size(); ++c) width[c] = std::max(width[c], line[c].size());
+    for (size_t c = 0; c < line.size(); ++c) width[c] = std::max(width[c], DisplayWidth(line[c]));
   }
   std::string text;
   for (const auto& line : table) {
-    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:<{}}  {:>{}}  {:>{}}\n", line[0], width[0],
-                        line[1], width[1], line[2], width[2], line[3], width[3], line[4], width[4],
-                        line[5], width[5]);
+    for (size_t c = 0; c < line.size(); ++c) {
+      const std::string space(width[c] - DisplayWidth(line[c]), ' ');
+      text += (c == 0 ? "" : "  ") + (c < 4 ? line[c] + space : space + line[c]);
+    }
+    text += "\n";
   }
   const auto [before, after] = TotalBytes(model, plan);
   const Coverage coverage = ComputeCoverage(model, plan);
@@ -143,7 +147,7 @@ std::string PlanJson(const Model& model, const QuantPlan& plan) {
       {"coverage", {{"parameters", coverage.parameters}, {"macs", macs}}},
       {"bytes_before", before},
       {"bytes_after", after}};
-  return document.dump(2) + "\n";
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace hif8

@@ -19,6 +19,8 @@ void OnSignal(int signal) {
 void InstallInterruptHandler() {
   std::signal(SIGINT, OnSignal);
   std::signal(SIGTERM, OnSignal);
+  // nohup has it ignored: then it stays so.
+  if (std::signal(SIGHUP, OnSignal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 bool Interrupted() { return interrupted != 0; }

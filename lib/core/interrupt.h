@@ -4,8 +4,8 @@
 
 namespace hif8 {
 
-// Makes SIGINT and SIGTERM set the flag instead of ending the process; a second signal ends it at
-// once.
+// Makes SIGINT, SIGTERM and SIGHUP (unless it is ignored) set the flag instead of ending the
+// process; a second signal ends it at once.
 void InstallInterruptHandler();
 
 bool Interrupted();

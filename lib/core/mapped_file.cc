@@ -13,7 +13,8 @@
 namespace hif8 {
 
 std::shared_ptr<const MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without blocking: a named pipe is refused below, not waited for.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     throw ModelError("cannot open the file: " + std::string(std::strerror(errno)),
                      "check the path and its permissions", path.string());

@@ -38,7 +38,10 @@ fs::path Sibling(const fs::path& target, const char* suffix) {
 // "out/" and "out" are one folder, and a relative path must have a parent to put the sibling in.
 fs::path Normal(const fs::path& path) {
   fs::path normal = fs::absolute(path).lexically_normal();
-  return normal.has_filename() ? normal : normal.parent_path();
+  if (!normal.has_filename()) normal = normal.parent_path();
+  std::error_code error;
+  const bool linked = fs::is_symlink(normal, error) && fs::is_directory(normal, error);
+  return linked ? fs::canonical(normal) : normal;
 }
 
 }  // namespace
@@ -51,14 +54,10 @@ Error WriteError(const fs::path& path, int error) {
 }
 
 OutputDir::OutputDir(const fs::path& target, bool force, Unfinished unfinished)
-    : target_(Normal(target)), unfinished_(unfinished) {
+    : target_(Normal(target)), unfinished_(unfinished), force_(force) {
+  RequireReplaceable();
   std::error_code error;
   const bool exists = fs::exists(fs::symlink_status(target_, error));
-  const bool empty_dir = exists && fs::is_directory(target_, error) && fs::is_empty(target_, error);
-  if (exists && !force && !empty_dir) {
-    throw UsageError("the output already exists", "give --force to replace it, or another -o",
-                     target_.string());
-  }
   if (exists && !fs::is_directory(target_, error)) {
     throw UsageError("the output exists and is no folder", "choose another -o", target_.string());
   }
@@ -91,7 +90,16 @@ OutputDir::~OutputDir() {
   if (lock_ >= 0) ::close(lock_);
 }
 
+void OutputDir::RequireReplaceable() const {
+  std::error_code error;
+  if (force_ || !fs::exists(fs::symlink_status(target_, error))) return;
+  if (fs::is_directory(target_, error) && fs::is_empty(target_, error)) return;
+  throw UsageError("the output already exists", "give --force to replace it, or another -o",
+                   target_.string());
+}
+
 void OutputDir::Commit() {
+  RequireReplaceable();
   std::error_code ignored;
   fs::remove(temporary_ / ResumeList::kFileName, ignored);
   for (const auto& entry : fs::recursive_directory_iterator(temporary_)) SyncPath(entry.path());

@@ -19,6 +19,7 @@ class OutputDir {
     kKeep     // it stays for the next run while it holds finished files (see ResumeList)
   };
 
+  // A link to a folder stays one: the folder that it names is replaced.
   // Throws kUsage when `target` exists and `force` is false (an empty folder is no obstacle),
   // kEnvironment when the parent cannot be written or another run is writing the same target.
   OutputDir(const std::filesystem::path& target, bool force,
@@ -31,13 +32,17 @@ class OutputDir {
   const std::filesystem::path& path() const { return temporary_; }
   const std::filesystem::path& target() const { return target_; }
 
+  // Throws kUsage when without `force` another run has made the target meanwhile.
   void Commit();
 
  private:
+  void RequireReplaceable() const;
+
   std::filesystem::path target_;
   std::filesystem::path temporary_;
   Unfinished unfinished_;
   int lock_ = -1;  // descriptor of the kept folder, locked against a second run
+  bool force_;
   bool committed_ = false;
 };
 

@@ -26,13 +26,13 @@ class Pipeline {
   PipelineResult Run(
       const std::function<void(const PipelineResult&, const std::filesystem::path&)>& finish) {
     Timed("plan", [&] { result_.plan = MakePlan(in_.model, in_.config, in_.context); });
-    RequireQuantizedLayers();
+    RequireQuantizedLayers("--dry-run lists every layer with the reason why it is kept");
     // Claimed before the long work, so that an output that cannot be written fails at once.
     OutputDir out(
         options_.output, options_.force,
         in_.exporter.Resumable() ? OutputDir::Unfinished::kKeep : OutputDir::Unfinished::kRemove);
     Timed("collect", [&] { Collect(); });
-    RequireQuantizedLayers();
+    RequireQuantizedLayers("give data that reaches the layers with finite values");
     result_.coverage = ComputeCoverage(in_.model, result_.plan);
     Timed("apply", [&] { Apply(out.path()); });
     Timed("measure", [&] { Measure(out.path()); });
@@ -59,7 +59,7 @@ class Pipeline {
   }
 
   // A model in which nothing is quantized is an error that says why.
-  void RequireQuantizedLayers() const {
+  void RequireQuantizedLayers(const std::string& hint) const {
     const std::vector<LayerPlan>& layers = result_.plan.layers;
     if (std::any_of(layers.begin(), layers.end(), [](const LayerPlan& l) { return l.quantized; })) {
       return;
@@ -70,8 +70,7 @@ class Pipeline {
       message += (i == 0 ? ": '" : "; '") + in_.model.layers()[i].name + "': " + layers[i].reason;
     }
     if (layers.size() > 3) message += "; and " + std::to_string(layers.size() - 3) + " more";
-    throw ModelError(message, "--dry-run lists every layer with the reason why it is kept",
-                     in_.model.path().string());
+    throw ModelError(message, hint, in_.model.path().string());
   }
 
   void Collect() {

@@ -41,6 +41,11 @@ std::vector<int> BlockNumbers(const Model& model, const QuantConfig& config) {
           "put the parentheses around the digits only, e.g. 'layers\\.(\\d+)\\.'");
     }
   }
+  const bool none = std::all_of(blocks.begin(), blocks.end(), [](int b) { return b < 0; });
+  if (none && config.high_precision_layers > 0) {
+    throw UsageError("'blocks' finds a number in none of the model's layers",
+                     "it needs one number group, e.g. 'layers\\.(\\d+)\\.'", config.blocks);
+  }
   return blocks;
 }
 

@@ -124,7 +124,8 @@ std::vector<DataItem> ItemsOfFolder(const fs::path& folder, std::span<const Grap
   }
   std::vector<fs::path> unknown;
   for (const fs::path& path : FolderEntries(folder)) {
-    if (fs::is_directory(path)) {
+    std::error_code ignored;
+    if (fs::is_directory(path, ignored)) {
       std::vector<fs::path> inner = TestInputs(path);
       if (path.filename().string().starts_with("test_data_set_") && !inner.empty()) {
         items.push_back(
@@ -160,8 +161,10 @@ std::vector<DataItem> FindItems(const fs::path& path, std::span<const GraphValue
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
-    throw ModelError("no such file or folder", "give calibration data: " + std::string(kExpected),
-                     path.string());
+    throw ModelError(error && status.type() == fs::file_type::none
+                         ? "cannot be read: " + error.message()
+                         : "no such file or folder",
+                     "give calibration data: " + std::string(kExpected), path.string());
   }
   std::vector<DataItem> items;
   if (fs::is_directory(status)) {

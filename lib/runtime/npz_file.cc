@@ -25,6 +25,11 @@ struct CloseEntry {
 class NpzFile : public DataFile {
  public:
   explicit NpzFile(const std::filesystem::path& path) : path_(path.string()) {
+    std::error_code ignored;
+    if (const auto type = std::filesystem::status(path, ignored).type();
+        type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::directory) {
+      throw ModelError("expected a regular file", "give a file, not a folder or a pipe", path_);
+    }
     int code = 0;
     archive_.reset(zip_open(path_.c_str(), ZIP_RDONLY, &code));
     if (archive_ == nullptr) {

@@ -101,7 +101,7 @@ DataFiles::Part DataFiles::Find(const onnx::TensorProto& tensor, uint64_t bytes)
     file = entry;
   }
   const uint64_t available = file->bytes().size();
-  if (reference.has_length && reference.length < bytes) {
+  if (reference.has_length && reference.length != bytes) {
     throw ModelError("external data of the tensor has " + std::to_string(reference.length) +
                          " bytes, its shape needs " + std::to_string(bytes),
                      "the model and its data do not belong together", tensor.name());

@@ -1,5 +1,7 @@
 #include "lib/model/onnx/scopes.h"
 
+#include <algorithm>
+
 #include "lib/core/error.h"
 
 namespace hif8 {
@@ -8,6 +10,25 @@ namespace {
 Error GraphError(const std::string& message, const Scope& scope) {
   return ModelError("invalid graph: " + message, "export the model again, or check it with onnx",
                     scope.path);
+}
+
+// Zeros here end the process inside ONNX Runtime: it divides by them.
+void CheckDivisors(const onnx::NodeProto& node, const Scope& scope) {
+  if (!IsStandardDomain(node.domain())) return;
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    const std::string& name = attribute.name();
+    if (name != "group" && name != "strides" && name != "dilations" && name != "kernel_shape") {
+      continue;
+    }
+    const auto& values = attribute.ints();
+    const bool bad =
+        attribute.type() == onnx::AttributeProto::INT
+            ? attribute.i() < 1
+            : std::any_of(values.begin(), values.end(), [](int64_t v) { return v < 1; });
+    if (bad) {
+      throw GraphError(NodeText(node) + " has an attribute '" + name + "' below 1", scope);
+    }
+  }
 }
 
 }  // namespace
@@ -102,6 +123,7 @@ void Scopes::Check() const {
     };
     for (const onnx::NodeProto& node : scope.graph->node()) {
       if (node.op_type().empty()) throw GraphError("a node has no operator type", scope);
+      CheckDivisors(node, scope);
       for (const std::string& input : node.input()) {
         if (!known(input)) {
           throw GraphError(NodeText(node) + " reads '" + input + "', which nothing defines", scope);
