@@ -288,6 +288,7 @@ TEST(OnnxExternalData, OffsetAndLengthAreChecked) {
   expect("offset", "18446744073709551615", "24 bytes");
   expect("offset", "-4", "not a number");
   expect("length", "20", "20 bytes");
+  expect("length", "28", "28 bytes");
   expect("length", "x", "not a number");
   expect("location", "", "location is missing");
 }

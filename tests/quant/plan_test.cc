@@ -69,6 +69,8 @@ TEST(Plan, HighPrecisionBlocksNeedToBeKnown) {
   EXPECT_EQ(QuantizedNames(model, plan), "layers.2.up layers.2.down ");
   EXPECT_NE(PlanError(model, "high_precision_layers: 3\nblocks: '(layers)'\n").find("number"),
             std::string::npos);
+  EXPECT_NE(PlanError(model, "high_precision_layers: 3\nblocks: 'layers'\n").find("in none"),
+            std::string::npos);
 }
 
 TEST(Plan, SharedTensorsAgree) {
