@@ -14,7 +14,6 @@ namespace {
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 ModelBuilder MatMulModel() {
   ModelBuilder b;
