@@ -71,6 +71,7 @@ std::vector<const NumberFormat*> ParseFormats(const std::string& text) {
     }
   }
   std::vector<const NumberFormat*> found;
+  found.reserve(names.size());
   for (const std::string& name : names) found.push_back(&formats.Get(name));
   return found;
 }
@@ -180,6 +181,7 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
               });
 
   std::vector<GateResult> results;
+  results.reserve(gates.size());
   for (const Gate& gate : gates) results.push_back(EvaluateGate(gate, report));
   console.Print(SummaryText(report, results, console));
   RequireGates(results);
