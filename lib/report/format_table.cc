@@ -42,6 +42,7 @@ struct Selected {
 
 Selected Select(const Report& report, std::span<const std::string> where) {
   std::vector<Comparison> conditions;
+  conditions.reserve(where.size());
   for (const std::string& text : where) conditions.push_back(SplitComparison(text, kOperators));
   Selected selected;
   for (const ComparisonReport& row : report.comparisons) {
