@@ -66,6 +66,7 @@ bool IsFloat(DType dtype) {
 }
 
 void ConvertToFloat(DType dtype, const std::byte* src, size_t n, float* dst) {
+  if (n == 0) return;  // of nothing there may be no address
   switch (dtype) {
     case DType::kF32:
       std::memcpy(dst, src, n * sizeof(float));
@@ -85,6 +86,7 @@ void ConvertToFloat(DType dtype, const std::byte* src, size_t n, float* dst) {
 }
 
 void ConvertFromFloat(DType dtype, const float* src, size_t n, std::byte* dst) {
+  if (n == 0) return;
   switch (dtype) {
     case DType::kF32:
       std::memcpy(dst, src, n * sizeof(float));

@@ -134,14 +134,14 @@ void SetInt(onnx::NodeProto* node, const std::string& name, int64_t value) {
 Tensor FloatTensor(const Shape& shape, const std::vector<float>& values) {
   std::byte* data = nullptr;
   Tensor tensor = Tensor::Allocate(DType::kF32, shape, &data);
-  std::memcpy(data, values.data(), values.size() * sizeof(float));
+  if (!values.empty()) std::memcpy(data, values.data(), values.size() * sizeof(float));
   return tensor;
 }
 
 Tensor IntTensor(const Shape& shape, const std::vector<int64_t>& values) {
   std::byte* data = nullptr;
   Tensor tensor = Tensor::Allocate(DType::kI64, shape, &data);
-  std::memcpy(data, values.data(), values.size() * sizeof(int64_t));
+  if (!values.empty()) std::memcpy(data, values.data(), values.size() * sizeof(int64_t));
   return tensor;
 }
 
