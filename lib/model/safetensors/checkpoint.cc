@@ -224,6 +224,11 @@ void Checkpoint::ReadRows(const CheckpointTensor& tensor, int64_t begin, int64_t
 Tensor Checkpoint::ReadWeight(int index) const { return Read(tensor_of_weight(index)); }
 
 Fingerprint Checkpoint::ComputeFingerprint() const {
+  std::call_once(fingerprint_made_, [this] { fingerprint_ = MakeFingerprint(); });
+  return fingerprint_;
+}
+
+Fingerprint Checkpoint::MakeFingerprint() const {
   Fingerprint fingerprint;
   for (const auto& shard : files_.shards) {
     if (!fingerprint.files.empty()) fingerprint.files += ", ";

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,6 +44,7 @@ class Checkpoint : public Model {
   uint64_t parameter_count() const override { return parameter_count_; }
   // FP8 weights come dequantized, as fp32.
   Tensor ReadWeight(int index) const override;
+  // Reads every tensor the first time.
   Fingerprint ComputeFingerprint() const override;
 
   const ModelConfig& config() const { return config_; }
@@ -77,6 +79,7 @@ class Checkpoint : public Model {
  private:
   Checkpoint() = default;
   void ReadConfig();
+  Fingerprint MakeFingerprint() const;
   void AddTensors();
   void AddLayer(CheckpointTensor* tensor);
   void MarkCompanions();
@@ -97,6 +100,8 @@ class Checkpoint : public Model {
   std::vector<Weight> weights_;
   std::vector<Activation> activations_;
   uint64_t parameter_count_ = 0;
+  mutable std::once_flag fingerprint_made_;
+  mutable Fingerprint fingerprint_;
   std::optional<Network> network_;
   std::optional<Error> network_problem_;
   std::unordered_map<std::string, int> layer_index_, activation_index_;
