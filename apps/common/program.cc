@@ -71,11 +71,11 @@ std::unique_ptr<Error> Catch(F body) {
 }
 
 // A standard stream that is closed would be given to the next file that is opened, and messages
-// written into it.
+// written into it. Read-only, so that a result written to a closed stdout is still an error.
 void OpenStandardStreams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
-      const int same = ::open("/dev/null", O_RDWR);
+      const int same = ::open("/dev/null", O_RDONLY);
   }
 }
 
