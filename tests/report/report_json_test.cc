@@ -1,6 +1,7 @@
 // report.json: what is written, read back, refused, and that it keeps to the documented schema.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -201,7 +202,7 @@ TEST(ReportJson, AFolderOrAFile) {
 
 // 0 when the document keeps to the schema, by a validator in another language.
 int Validate(const std::string& text, const std::string& name) {
-  const std::string path = ::testing::TempDir() + name;
+  const std::string path = ::testing::TempDir() + name + std::to_string(::getpid());
   std::ofstream(path) << text;
   const std::string source = HIF8_SOURCE_DIR;
   const std::string command = "python3 " + source + "/tests/report/validate.py " + source +

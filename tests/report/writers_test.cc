@@ -1,6 +1,7 @@
 // What each writer makes of the same report.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -41,7 +42,7 @@ WriteOptions WithGates(const std::vector<std::string>& gates) {
 
 // Runs Python over the text; its exit code.
 int Python(const std::string& program, const std::string& text) {
-  const std::string path = ::testing::TempDir() + "writer_output";
+  const std::string path = ::testing::TempDir() + "writer_output" + std::to_string(::getpid());
   std::ofstream(path, std::ios::binary) << text;
   std::ofstream(path + ".py") << "import sys\npath = sys.argv[1]\n" << program;
   return std::system(("python3 " + path + ".py " + path).c_str());
