@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/hif8-report/task.h"
 #include "lib/core/error.h"
 #include "lib/core/output_dir.h"
 #include "lib/report/format_table.h"
@@ -24,6 +25,10 @@ std::vector<OptionSpec> Options() {
        .help = "folder that hif8-calibrate wrote, or its report.json",
        .required = true,
        .brief = true},
+      {.name = "OTHER",
+       .kind = OptionKind::kPositional,
+       .group = OptionGroup::kInput,
+       .help = "a second report: the one that OUT is compared with"},
       {.name = "to",
        .kind = OptionKind::kChoice,
        .group = output,
@@ -92,7 +97,7 @@ cli::ProgramSpec Spec() {
   cli::ProgramSpec spec;
   spec.name = "hif8-report";
   spec.summary = "Shows what quantization did to every layer, and decides whether it may ship";
-  spec.usage = "[OPTIONS] OUT";
+  spec.usage = "[OPTIONS] OUT [OTHER]";
   spec.options = Options();
   for (OptionSpec& option : cli::CommonOptions({})) spec.options.push_back(std::move(option));
   spec.examples = {
@@ -177,6 +182,11 @@ void Run(const cli::ParsedOptions& options, cli::Console& console) {
   if (console.json() && options.Has("to") && options.Text("to") != "json") {
     throw UsageError("--json and --to " + options.Text("to") + " ask for two forms",
                      "give one of them");
+  }
+  if (TaskOf(options) != ReportTask::kOneRun) {
+    throw UsageError("OTHER: nothing compares '" + options.Text("OUT") + "' with '" +
+                         options.Text("OTHER") + "' yet",
+                     "give one report at a time");
   }
   if (options.Flag("compare")) {
     console.Print(FormatTable(ReadReport(options.Text("OUT")), options.Texts("where")));
