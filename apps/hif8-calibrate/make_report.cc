@@ -1,6 +1,7 @@
 #include "apps/hif8-calibrate/make_report.h"
 
 #include <cmath>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,8 +20,20 @@ OperandReport Planned(const OperandPlan& plan) {
   return report;
 }
 
+void SetExponents(const ScaledExponents& exponents, const NumberFormat& format,
+                  OperandReport* report) {
+  const std::vector<PrecisionBand> bands = PrecisionBands(format);
+  const auto reported = [&](const ExponentHistogram& histogram) -> std::optional<ExponentReport> {
+    if (histogram.count() == 0) return std::nullopt;
+    return ReportExponents(histogram, bands);
+  };
+  report->exponents_before = reported(exponents.before);
+  report->exponents_after = reported(exponents.after);
+}
+
 OperandReport WeightReport(const WeightPlan& plan, const WeightResult& result) {
   OperandReport report = Planned(plan);
+  SetExponents(result.exponents, *plan.format, &report);
   SetMetrics(result.error, &report);
   if (result.scale > 0) report.scale = result.scale;
   if (!result.note.empty() && result.note != plan.note) report.notes.push_back(result.note);
@@ -59,8 +72,13 @@ const ErrorMetrics* ErrorOf(const Measurement& measurement, int activation) {
 std::optional<OperandReport> ActivationOf(const PipelineResult& result, int activation) {
   const auto plan = result.plan.activations.find(activation);
   if (plan == result.plan.activations.end()) return std::nullopt;
-  return ActivationReport(plan->second, result.activations.at(activation),
-                          ErrorOf(result.measurement, activation));
+  OperandReport report = ActivationReport(plan->second, result.activations.at(activation),
+                                          ErrorOf(result.measurement, activation));
+  const auto observed = result.exponents.find(activation);
+  if (observed != result.exponents.end()) {
+    SetExponents(observed->second, *plan->second.format, &report);
+  }
+  return report;
 }
 
 LayerReport LayerOf(const Layer& layer, const LayerPlan& plan, const PipelineResult& result,
@@ -117,6 +135,21 @@ NetworkReport NetworkOf(const Measurement& measurement) {
   return network;
 }
 
+// The formats of a plan's operands, by name.
+std::vector<FormatReport> FormatsOf(const QuantPlan& plan) {
+  std::map<std::string, const NumberFormat*> formats;
+  for (const auto& [index, weight] : plan.weights) {
+    formats.emplace(weight.format->name(), weight.format);
+  }
+  for (const auto& [index, operand] : plan.activations) {
+    formats.emplace(operand.format->name(), operand.format);
+  }
+  std::vector<FormatReport> reports;
+  reports.reserve(formats.size());
+  for (const auto& [name, format] : formats) reports.push_back({name, PrecisionBands(*format)});
+  return reports;
+}
+
 }  // namespace
 
 Report MakeReport(const Model& model, const PipelineResult& result) {
@@ -139,6 +172,7 @@ Report MakeReport(const Model& model, const PipelineResult& result) {
         {compared.layer, compared.operand, compared.format, ToMeasured(compared.error.SqnrDb()),
          ToMeasured(compared.error.ZeroRate()), ToMeasured(compared.error.ZeroedRate())});
   }
+  report.formats = FormatsOf(result.plan);
   report.network = NetworkOf(result.measurement);
   report.coverage = {result.coverage.parameters, ToMeasured(result.coverage.macs)};
   return report;

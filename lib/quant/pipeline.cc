@@ -179,6 +179,8 @@ class Pipeline {
     for (size_t i = 0; i < plans.size(); ++i) {
       const size_t at = static_cast<size_t>(plans[i].first);
       WarnNonFinite(in_.model.activations()[at].name, stats[at]);
+      result_.exponents[plans[i].first] = {ExponentsOf(stats[at]),
+                                           ExponentsOf(stats[at], scales[i].choice.scale)};
       const auto pooled = rare.pooled.find(plans[i].first);
       if (pooled != rare.pooled.end()) scales[i].choice.note = "the expert " + pooled->second;
       result_.activations[plans[i].first] = std::move(scales[i]);
@@ -280,7 +282,7 @@ class Pipeline {
     const Tensor original = in_.model.ReadWeight(index);
     const WeightPlan& plan = result_.plan.weights.at(index);
     const EncodedWeight written = weights.Read(index);
-    result->error = MeasureWeight(original.view, written, *plan.format);
+    result->error = MeasureWeight(original.view, written, *plan.format, &result->exponents);
     result->amax = static_cast<float>(result->error.Amax());
     if (written.scales.size() == 1) result->scale = written.scales.front();
     Hasher hasher;

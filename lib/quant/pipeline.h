@@ -9,6 +9,7 @@
 
 #include "lib/core/log.h"
 #include "lib/model/model.h"
+#include "lib/numeric/exponent_histogram.h"
 #include "lib/quant/calibration_file.h"
 #include "lib/quant/config.h"
 #include "lib/quant/exporter.h"
@@ -35,6 +36,7 @@ struct WeightResult {
   std::string scales_hash;
   std::string note;
   ErrorMetrics error;
+  ScaledExponents exponents;
   uint64_t bytes_before = 0;
   uint64_t bytes_after = 0;  // codes and scales
 };
@@ -43,6 +45,7 @@ struct PipelineResult {
   Fingerprint fingerprint;
   QuantPlan plan;
   std::map<int, ActivationScale> activations;  // by index, like the plan's
+  std::map<int, ScaledExponents> exponents;    // of activations that were observed
   std::map<int, WeightResult> weights;
   std::vector<ComparedOperand> comparisons;
   Measurement measurement;  // empty vectors when nothing was run

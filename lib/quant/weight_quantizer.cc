@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <mutex>
 #include <utility>
 
 #include "lib/core/error.h"
@@ -127,9 +128,10 @@ void DecodeWeight(const EncodedWeight& encoded, const NumberFormat& format,
 }
 
 ErrorMetrics MeasureWeight(const TensorView& original, const EncodedWeight& encoded,
-                           const NumberFormat& format) {
+                           const NumberFormat& format, ScaledExponents* exponents) {
   const ChannelLayout& layout = encoded.layout;
   std::vector<ErrorMetrics> parts(PieceCount(layout));
+  std::mutex counting;
   const size_t element = DTypeSize(original.dtype);
   ParallelFor(parts.size(), [&](size_t piece) {
     const size_t begin = piece * kPiece;
@@ -149,6 +151,12 @@ ErrorMetrics MeasureWeight(const TensorView& original, const EncodedWeight& enco
     });
     parts[piece].Add(x, y);
     parts[piece].CountRange(scaled, 1.0F, format.OverflowThreshold(), format.OverflowThreshold());
+    if (exponents == nullptr) return;
+    ScaledExponents part;
+    part.before.Add(x);
+    part.after.Add(scaled);
+    const std::scoped_lock lock(counting);  // integer sums: the order does not matter
+    exponents->Merge(part);
   });
   // Merged in a fixed order: the sums do not depend on the number of threads.
   ErrorMetrics total;

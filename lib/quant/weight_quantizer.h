@@ -7,6 +7,7 @@
 
 #include "lib/model/model.h"
 #include "lib/numeric/error_metrics.h"
+#include "lib/numeric/exponent_histogram.h"
 #include "lib/numeric/number_format.h"
 #include "lib/quant/calibrator.h"
 
@@ -32,8 +33,9 @@ EncodedWeight EncodeWeight(const TensorView& weight, const ChannelLayout& layout
 void DecodeWeight(const EncodedWeight& encoded, const NumberFormat& format,
                   std::span<float> values);
 
-// Error of the encoded weight against the original, with saturation counted.
+// Error of the encoded weight against the original, with saturation counted. `exponents`: where the
+// original's exponents are added, before and after scaling; may be null.
 ErrorMetrics MeasureWeight(const TensorView& original, const EncodedWeight& encoded,
-                           const NumberFormat& format);
+                           const NumberFormat& format, ScaledExponents* exponents = nullptr);
 
 }  // namespace hif8

@@ -6,11 +6,13 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/numeric/error_metrics.h"
+#include "lib/numeric/exponent_histogram.h"
 
 namespace hif8 {
 
@@ -20,6 +22,23 @@ inline constexpr std::string_view kReportSchema = "hif8.report/1";
 // ToMeasured where a NaN means that there was nothing to measure.
 using Measured = std::optional<double>;
 Measured ToMeasured(double value);
+
+// The elements with exponents that a format keeps with so many significant bits.
+struct BandShare {
+  int bits = 0;
+  Measured share;
+};
+
+// How the magnitudes of an operand are spread. Shares are of all finite elements.
+struct ExponentReport {
+  int first = 0;                // counts[i] elements have floor(log2 |x|) = first + i
+  std::vector<int64_t> counts;  // nonzero elements
+  int64_t zeros = 0;
+  // Of the operand's format; with `zeros`, `below` and `above` they add up to everything.
+  std::vector<BandShare> bands;  // most bits first
+  Measured below;                // smaller than the binade of the smallest positive value
+  Measured above;                // greater than the binade of the largest finite value
+};
 
 // One operand of a layer, or what the layer makes of it. Absent (not empty) where a layer has none.
 struct OperandReport {
@@ -34,6 +53,8 @@ struct OperandReport {
   std::optional<int64_t> samples;  // calibration samples that were seen
   std::optional<int64_t> bytes_before, bytes_after;
   std::vector<std::string> notes;
+  // Of x, and of x / scale where the scales are known.
+  std::optional<ExponentReport> exponents_before, exponents_after;
 };
 
 struct LayerReport {
@@ -59,6 +80,12 @@ struct ComparisonReport {
   std::string format;
   Measured sqnr_db;
   Measured zero_rate, zeroed_rate;  // shares, 0 to 1
+};
+
+// A number format that operands of the report have.
+struct FormatReport {
+  std::string name;
+  std::vector<PrecisionBand> bands;  // rising exponents
 };
 
 struct NetworkOutputReport {
@@ -117,6 +144,7 @@ struct Report {
   std::vector<LayerReport> layers;  // in the model's order
   std::vector<KvCacheReport> kv_cache;
   std::vector<ComparisonReport> comparisons;
+  std::vector<FormatReport> formats;
   NetworkReport network;
   CoverageReport coverage;
   RecipeReport recipe;
@@ -125,6 +153,10 @@ struct Report {
 
 // The metrics' part of an operand; the rest of `operand` stays.
 void SetMetrics(const ErrorMetrics& metrics, OperandReport* operand);
+
+// A histogram in the bands of a format.
+ExponentReport ReportExponents(const ExponentHistogram& histogram,
+                               std::span<const PrecisionBand> bands);
 
 // Two-space indented, a line break at the end. Text that is not UTF-8 is repaired.
 std::string ReportToJson(const Report& report);

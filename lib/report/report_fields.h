@@ -10,6 +10,39 @@
 namespace hif8 {
 
 template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, PrecisionBand>
+void Fields(T& o, V&& visit) {
+  visit("bits", o.bits);
+  visit("first", o.first);
+  visit("last", o.last);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, FormatReport>
+void Fields(T& o, V&& visit) {
+  visit("name", o.name);
+  visit("bands", o.bands);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, BandShare>
+void Fields(T& o, V&& visit) {
+  visit("bits", o.bits);
+  visit("share", o.share);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, ExponentReport>
+void Fields(T& o, V&& visit) {
+  visit("first", o.first);
+  visit("counts", o.counts);
+  visit("zeros", o.zeros);
+  visit("bands", o.bands);
+  visit("below", o.below);
+  visit("above", o.above);
+}
+
+template <typename T, typename V>
 requires std::same_as<std::remove_const_t<T>, OperandReport>
 void Fields(T& o, V&& visit) {
   visit("sqnr_db", o.sqnr_db);
@@ -29,6 +62,8 @@ void Fields(T& o, V&& visit) {
   visit("bytes_before", o.bytes_before);
   visit("bytes_after", o.bytes_after);
   visit("notes", o.notes);
+  visit("exponents_before", o.exponents_before);
+  visit("exponents_after", o.exponents_after);
 }
 
 template <typename T, typename V>
@@ -140,6 +175,7 @@ void Fields(T& o, V&& visit) {
   visit("layers", o.layers);
   visit("kv_cache", o.kv_cache);
   visit("comparisons", o.comparisons);
+  visit("formats", o.formats);
   visit("network", o.network);
   visit("coverage", o.coverage);
   visit("recipe", o.recipe);

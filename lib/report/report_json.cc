@@ -109,6 +109,12 @@ class Reader {
     if (!fits || json.get<int64_t>() < 0) FailType(at, "a count", json);
     value = json.get<int64_t>();
   }
+  void Read(const Json& json, const std::string& at, int& value) const {
+    constexpr int kMost = 1024;  // beyond every exponent
+    const bool fits = json.is_number_integer() && json >= -kMost && json <= kMost;
+    if (!fits) FailType(at, "a small whole number", json);
+    value = json.get<int>();
+  }
   void Read(const Json& json, const std::string& at, Measured& value) const {
     value.reset();
     if (json.is_null()) return;
@@ -162,8 +168,9 @@ class Reader {
   }
 
   void CheckRange(const std::string& at, double value, const Json& json) const {
-    const bool share =
-        at.ends_with("_rate") || at.ends_with("/argmax_agreement") || at.starts_with("/coverage/");
+    const bool share = at.ends_with("_rate") || at.ends_with("/argmax_agreement") ||
+                       at.ends_with("/share") || at.ends_with("/below") || at.ends_with("/above") ||
+                       at.starts_with("/coverage/");
     if (share && !(value >= 0 && value <= 1)) FailType(at, "a share between 0 and 1", json);
     // Rounding may lead a little beyond 1.
     if (at.ends_with("/cosine") && !(std::fabs(value) <= 1 + 1e-6)) {

@@ -56,6 +56,19 @@ class CheckpointTest(unittest.TestCase):
         write_ids(path, samples)
         return path
 
+    def check_exponents(self, values, reported):
+        """The histogram and HiF8's bands, as hif8-format.md has them: 4 bits to |e| = 3, 3 to 7, 2 to 15, 1 below."""
+        exponents = [math.frexp(v)[1] - 1 for v in values if v != 0]
+        counts = [exponents.count(e) for e in range(min(exponents), max(exponents) + 1)]
+        self.assertEqual((reported["first"], reported["counts"]), (min(exponents), counts))
+        self.assertEqual(reported["zeros"], len(values) - len(exponents))
+        bits = [4 - (abs(e) > 3) - (abs(e) > 7) - (abs(e) > 15) for e in exponents if -22 <= e <= 15]
+        self.assertEqual([band["bits"] for band in reported["bands"]], [4, 3, 2, 1])
+        for band in reported["bands"]:
+            self.assertAlmostEqual(band["share"], bits.count(band["bits"]) / len(values), delta=1e-12)
+        self.assertAlmostEqual(reported["below"], sum(e < -22 for e in exponents) / len(values), delta=1e-12)
+        self.assertAlmostEqual(reported["above"], sum(e > 15 for e in exponents) / len(values), delta=1e-12)
+
     def check_weights(self, model, report):
         """Every weight SQNR of the report, from the written bytes alone."""
         checked = 0
@@ -77,6 +90,9 @@ class CheckpointTest(unittest.TestCase):
             x = floats(sources[name])
             y = [TABLE[c] * scales[i // shape[1]] for i, c in enumerate(codes)]
             self.assertAlmostEqual(sqnr(x, y), layer["weight"]["sqnr_db"], delta=0.01, msg=name)
+            scaled = [struct.unpack("f", struct.pack("f", v / scales[i // shape[1]]))[0] for i, v in enumerate(x)]
+            self.check_exponents(x, layer["weight"]["exponents_before"])
+            self.check_exponents(scaled, layer["weight"]["exponents_after"])
             for row in range(0, shape[0], 17):
                 amax = max(abs(v) for v in x[row * shape[1] : (row + 1) * shape[1]])
                 self.assertEqual(scales[row], struct.unpack("f", struct.pack("f", amax / 16))[0])

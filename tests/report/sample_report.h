@@ -26,6 +26,10 @@ inline Report SampleReport() {
   conv.weight->bytes_before = 4000;
   conv.weight->bytes_after = 1100;
   conv.weight->notes = {"per tensor: \"no\" channel axis", "second"};
+  conv.weight->exponents_before =
+      ExponentReport{-9, {1, 0, 4, 3}, 2, {{4, 0}, {3, 0.7}, {2, 0.1}, {1, 0}}, 0, 0};
+  conv.weight->exponents_after =
+      ExponentReport{1, {1, 0, 4, 3}, 2, {{4, 0.1}, {3, 0.7}, {2, 0}, {1, 0}}, 0, 0};
   conv.activation = OperandReport{};
   conv.activation->sqnr_db = 33.0;
   conv.activation->scale = 0.1;
@@ -62,6 +66,8 @@ inline Report SampleReport() {
   kv.v = OperandReport{};
   kv.v->sqnr_db = 25;
   r.kv_cache = {kv};
+  r.formats = {
+      {"hif8", {{1, -22, -16}, {2, -15, -8}, {3, -7, -4}, {4, -3, 3}, {3, 4, 7}, {2, 8, 15}}}};
   r.network.outputs = {{"out", 14.2, 0.98, 0.991}};
   r.network.perplexity = PerplexityReport{12.0, 12.5, 1.64};
   r.coverage = {0.97, 0.991};

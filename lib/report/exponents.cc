@@ -1,0 +1,41 @@
+#include <algorithm>
+#include <map>
+
+#include "lib/report/report.h"
+
+namespace hif8 {
+
+ExponentReport ReportExponents(const ExponentHistogram& histogram,
+                               std::span<const PrecisionBand> bands) {
+  ExponentReport report;
+  report.zeros = static_cast<int64_t>(histogram.zeros());
+  const std::vector<ExponentCount> exponents = histogram.Exponents();
+  if (!exponents.empty()) report.first = exponents.front().exponent;
+  std::map<int, uint64_t, std::greater<>> by_bits;
+  for (const PrecisionBand& band : bands) by_bits[band.bits] = 0;
+  uint64_t below = 0;
+  uint64_t above = 0;
+  for (const ExponentCount& entry : exponents) {
+    report.counts.resize(static_cast<size_t>(entry.exponent - report.first));
+    report.counts.push_back(static_cast<int64_t>(entry.count));
+    if (bands.empty()) continue;
+    const auto band = std::find_if(bands.begin(), bands.end(), [&](const PrecisionBand& b) {
+      return b.first <= entry.exponent && entry.exponent <= b.last;
+    });
+    if (band != bands.end()) {
+      by_bits[band->bits] += entry.count;
+    } else {
+      (entry.exponent < bands.front().first ? below : above) += entry.count;
+    }
+  }
+  const auto total = static_cast<double>(histogram.count());
+  if (total == 0 || bands.empty()) return report;
+  for (const auto& [bits, count] : by_bits) {
+    report.bands.push_back({bits, static_cast<double>(count) / total});
+  }
+  report.below = static_cast<double>(below) / total;
+  report.above = static_cast<double>(above) / total;
+  return report;
+}
+
+}  // namespace hif8
