@@ -38,7 +38,8 @@ trap 'rm -rf "$work"' EXIT
 
 # npm's last line is the tarball's name. The integrity that counts is ours, not the one npm is told.
 echo "fetching $name@$version" >&2
-tarball=$(cd "$work" && npm pack --silent --ignore-scripts "$name@$version" | tail -n 1)
+tarball=$(cd "$work" && npm pack --loglevel=error --ignore-scripts "$name@$version" | tail -n 1) ||
+  die "npm could not fetch $name@$version (its message is above)"
 actual=$(node -e '
   const hash = require("crypto").createHash("sha512");
   console.log("sha512-" + hash.update(require("fs").readFileSync(process.argv[1])).digest("base64"));
