@@ -38,6 +38,16 @@ grep -q "expected $wrong" stderr || fail "the message does not name the hashes: 
 if "$fetch" @scope/other 2>stderr; then fail "a package without a pin was accepted"; fi
 grep -q "not pinned" stderr || fail "the message does not say that there is no pin: $(cat stderr)"
 
+# What npm says of a failure reaches the reader.
+mv bin/npm bin/npm.working
+printf '#!/usr/bin/env bash\necho "npm ERR! registry out of reach" >&2\nexit 1\n' >bin/npm
+chmod +x bin/npm
+if "$fetch" @scope/name 2>stderr; then fail "a failing npm was taken for success"; fi
+grep -q "registry out of reach" stderr && grep -q "could not fetch @scope/name@1.0.0" stderr ||
+  fail "the message does not say that npm failed: $(cat stderr)"
+[[ -z $(find cache -type f) ]] || fail "a failing npm left something behind: $(find cache -type f)"
+mv bin/npm.working bin/npm
+
 # The right one is unpacked, and found without npm the next time.
 pin "$right"
 folder=$("$fetch" @scope/name 2>/dev/null)
