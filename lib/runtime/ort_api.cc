@@ -52,4 +52,22 @@ TensorView ViewOf(Ort::ConstValue value) {
   return {*dtype, info.GetShape(), static_cast<const std::byte*>(value.GetTensorRawData())};
 }
 
+std::vector<std::string> InputNames(const Ort::Session& session) {
+  Ort::AllocatorWithDefaultOptions allocator;
+  std::vector<std::string> names(session.GetInputCount());
+  for (size_t i = 0; i < names.size(); ++i) {
+    names[i] = session.GetInputNameAllocated(i, allocator).get();
+  }
+  return names;
+}
+
+std::vector<std::string> OutputNames(const Ort::Session& session) {
+  Ort::AllocatorWithDefaultOptions allocator;
+  std::vector<std::string> names(session.GetOutputCount());
+  for (size_t i = 0; i < names.size(); ++i) {
+    names[i] = session.GetOutputNameAllocated(i, allocator).get();
+  }
+  return names;
+}
+
 }  // namespace hif8

@@ -9,6 +9,8 @@
 #undef ORT_API_MANUAL_INIT
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "lib/core/dtype.h"
 #include "lib/core/tensor.h"
@@ -22,5 +24,10 @@ ONNXTensorElementDataType ToOrt(DType dtype);
 
 // A view of an engine's tensor. The element type must have a name here (kModel otherwise).
 TensorView ViewOf(Ort::ConstValue value);
+
+// The names of a session's inputs and outputs, in the model's order. (Ort::Session has such members
+// only in later versions than the oldest that is built with, 1.21.)
+std::vector<std::string> InputNames(const Ort::Session& session);
+std::vector<std::string> OutputNames(const Ort::Session& session);
 
 }  // namespace hif8

@@ -66,7 +66,7 @@ Ort::SessionOptions MakeOptions(const RunnableGraph& graph, const SessionOptions
   ort.SetGraphOptimizationLevel(ORT_ENABLE_ALL);
   // Memory patterns are kept for every shape that was ever seen.
   ort.DisableMemPattern();
-  ort.AddConfigEntry(kOrtSessionOptionsConfigUseDeterministicCompute, "1");
+  ort.SetDeterministicCompute(true);
   // Two sessions take turns, and taps compute between the nodes: waiting threads are in the way.
   ort.AddConfigEntry(kOrtSessionOptionsConfigAllowIntraOpSpinning, "0");
   if (!graph.data_dir.empty()) {
@@ -124,8 +124,8 @@ Session::Session(const RunnableGraph& graph, const SessionOptions& options)
     impl_->operators.Register(ort);
     impl_->session = Ort::Session(Environment(), graph.model.data(), graph.model.size(), ort);
     impl_->memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
-    impl_->inputs = impl_->session.GetInputNames();
-    impl_->outputs = impl_->session.GetOutputNames();
+    impl_->inputs = InputNames(impl_->session);
+    impl_->outputs = OutputNames(impl_->session);
   });
 }
 

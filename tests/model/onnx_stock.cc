@@ -61,8 +61,8 @@ std::map<std::string, StockTensor> RunStock(const std::filesystem::path& model,
     options.SetIntraOpNumThreads(1);
     Ort::Session session(StockEnvironment(), model.c_str(), options);
     const Ort::MemoryInfo memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
-    const std::vector<std::string> input_names = session.GetInputNames();
-    const std::vector<std::string> output_names = session.GetOutputNames();
+    const std::vector<std::string> input_names = InputNames(session);
+    const std::vector<std::string> output_names = OutputNames(session);
     std::vector<const char*> in, out;
     std::vector<Ort::Value> values;
     for (const std::string& name : input_names) {
