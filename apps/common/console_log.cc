@@ -35,7 +35,11 @@ ConsoleLog::ConsoleLog(const Settings& settings) : settings_(settings) {
     file_->set_level(spdlog::level::debug);
     file_->flush_on(spdlog::level::debug);
   } catch (const spdlog::spdlog_ex& error) {
-    throw EnvironmentError(std::string("cannot write the log file: ") + error.what(),
+    // What it says ends in "path: reason".
+    const std::string text = error.what();
+    const size_t colon = text.rfind(": ");
+    throw EnvironmentError("cannot write the log file: " +
+                               (colon == std::string::npos ? text : text.substr(colon + 2)),
                            "choose another --log-file", settings.log_file);
   }
 }

@@ -19,6 +19,7 @@
 #include "lib/core/interrupt.h"
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
+#include "lib/quant/config_use.h"
 #include "lib/quant/pipeline.h"
 #include "lib/report/format_table.h"
 #include "lib/report/gate.h"
@@ -58,6 +59,19 @@ void RefuseInputsWithin(const fs::path& output, const cli::ParsedOptions& option
   }
 }
 
+// Every file of a checkpoint's folder is part of it, and copied to the output.
+void RefuseOutputsWithin(const fs::path& model, const cli::ParsedOptions& options) {
+  std::error_code unreadable;  // the reader says why
+  if (!fs::is_directory(model, unreadable)) return;
+  for (const char* const written : {"output", "stats-out", "log-file"}) {
+    for (const cli::GivenValue& target : options.All(written)) {
+      if (!IsWithin(target.text, model)) continue;
+      throw UsageError(target.origin + " lies in the model's folder, whose files are all copied",
+                       "choose a place outside of '" + model.string() + "'", target.text);
+    }
+  }
+}
+
 // The formats of --compare, the default one first.
 std::vector<const NumberFormat*> ParseFormats(const std::string& text) {
   const FormatRegistry& formats = BuiltinFormats();
@@ -90,8 +104,13 @@ PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
   if (!pipeline.calibration.empty() && !pipeline.stats_in.empty()) {
     throw UsageError("--calibration and --stats-in both give the scales", "give one of them");
   }
+  if (!pipeline.calibration.empty() && !pipeline.stats_out.empty()) {
+    throw UsageError("with --calibration no statistics are gathered that --stats-out could save",
+                     "give one of them");
+  }
   if (options.Has("compare")) pipeline.compare = ParseFormats(options.Text("compare"));
   RefuseInputsWithin(pipeline.output, options);
+  RefuseOutputsWithin(options.Text("MODEL"), options);
   return pipeline;
 }
 
@@ -101,9 +120,9 @@ bool HasScales(const cli::ParsedOptions& options) {
          options.Has("calibration");
 }
 
-// What gives statistics and errors; null when nothing was given.
+// What gives statistics and errors; null when nothing was given. `samples` 0: all.
 std::unique_ptr<ActivationSource> MakeSource(const cli::ParsedOptions& options,
-                                             const ModelKind& kind, LogSink& log) {
+                                             const ModelKind& kind, size_t samples, LogSink& log) {
   const std::string data = options.Text("data");
   const std::string evaluation = options.Text("eval-data");
   if (!options.Has("activations")) return kind.OpenData(data, evaluation, log);
@@ -113,7 +132,8 @@ std::unique_ptr<ActivationSource> MakeSource(const cli::ParsedOptions& options,
         "have nothing to feed",
         "give one or the other");
   }
-  return MakeCapturedSource(kind.model(), options.Text("activations"), BuiltinFormats(), log);
+  return MakeCapturedSource(kind.model(), options.Text("activations"), samples, BuiltinFormats(),
+                            log);
 }
 
 // 0: one per processor.
@@ -158,17 +178,23 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   const std::vector<Gate> gates = ParseGates(options);
   const bool dry_run = options.Flag("dry-run");
   PipelineOptions pipeline;
+  if (dry_run && !gates.empty()) {
+    throw UsageError("--fail-if needs a run: with --dry-run nothing is measured",
+                     "give one of them");
+  }
   if (!dry_run) pipeline = MakePipelineOptions(options);
 
   const std::unique_ptr<ModelKind> kind =
       OpenModel(options.Text("MODEL"), HasScales(options), &config, context, console.log());
+  CheckUse(config, kind->model(), context, console.log());
   if (dry_run) {
     const QuantPlan plan = MakePlan(kind->model(), config, context);
     console.Print(console.json() ? PlanJson(kind->model(), plan) : PlanText(kind->model(), plan));
     return;
   }
 
-  const std::unique_ptr<ActivationSource> source = MakeSource(options, *kind, console.log());
+  const std::unique_ptr<ActivationSource> source =
+      MakeSource(options, *kind, static_cast<size_t>(config.data.samples), console.log());
   const std::unique_ptr<Exporter> exporter = kind->MakeExporter();
   const PipelineInputs inputs{kind->model(), config, context, *exporter, source.get()};
   Report report;

@@ -31,10 +31,19 @@ void SetExponents(const ScaledExponents& exponents, const NumberFormat& format,
   report->exponents_after = reported(exponents.after);
 }
 
+// The metrics, and a note of what they leave out.
+void SetMeasured(const ErrorMetrics& error, OperandReport* report) {
+  if (error.count() > 0) SetMetrics(error, report);
+  if (error.non_finite() == 0) return;
+  report->notes.push_back(std::to_string(error.non_finite()) + " of " +
+                          std::to_string(error.count() + error.non_finite()) +
+                          " values were not finite and are left out");
+}
+
 OperandReport WeightReport(const WeightPlan& plan, const WeightResult& result) {
   OperandReport report = Planned(plan);
   SetExponents(result.exponents, *plan.format, &report);
-  SetMetrics(result.error, &report);
+  SetMeasured(result.error, &report);
   if (result.scale > 0) report.scale = result.scale;
   if (!result.note.empty() && result.note != plan.note) report.notes.push_back(result.note);
   report.bytes_before = static_cast<int64_t>(result.bytes_before);
@@ -45,7 +54,7 @@ OperandReport WeightReport(const WeightPlan& plan, const WeightResult& result) {
 OperandReport ActivationReport(const OperandPlan& plan, const ActivationScale& scale,
                                const ErrorMetrics* error) {
   OperandReport report = Planned(plan);
-  if (error != nullptr && error->count() > 0) SetMetrics(*error, &report);
+  if (error != nullptr) SetMeasured(*error, &report);
   report.scale = scale.choice.scale;
   report.target = scale.choice.target;
   // The calibration's amax: what the scale was chosen from.
@@ -58,9 +67,11 @@ OperandReport ActivationReport(const OperandPlan& plan, const ActivationScale& s
 
 // A measured tensor that has no scale of its own.
 std::optional<OperandReport> MeasuredTensor(const std::vector<ErrorMetrics>& errors, size_t index) {
-  if (index >= errors.size() || errors[index].count() == 0) return std::nullopt;
+  if (index >= errors.size()) return std::nullopt;
+  const ErrorMetrics& error = errors[index];
+  if (error.count() + error.non_finite() == 0) return std::nullopt;
   OperandReport report;
-  SetMetrics(errors[index], &report);
+  SetMeasured(error, &report);
   return report;
 }
 

@@ -16,6 +16,8 @@ struct ExportRequest {
   const QuantPlan& plan;
   // Static scales by index into Model::activations(): one for every activation of the plan.
   const std::map<int, float>& activation_scales;
+  // Magnitudes that activations are clipped to before they are rounded: those that are clipped.
+  const std::map<int, float>& activation_limits;
   // Solves and encodes a weight of the plan. May be called from several threads, once per weight.
   const std::function<EncodedWeight(int)>& encode;
   // Decoded weights in the model's own types instead of codes; activations stay as they are.

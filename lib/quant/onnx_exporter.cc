@@ -28,8 +28,11 @@ uint64_t OnnxExporter::Write(const ExportRequest& request, const std::filesystem
   OnnxWritePlan plan;
   for (const LayerPlan& layer : request.plan.layers) plan.quantized.push_back(layer.quantized);
   for (const auto& [index, operand] : request.plan.activations) {
-    plan.activations[index] = {std::string(operand.format->name()),
-                               request.activation_scales.at(index)};
+    OnnxActivationScale& scale = plan.activations[index];
+    scale.format = operand.format->name();
+    scale.scale = request.activation_scales.at(index);
+    const auto limit = request.activation_limits.find(index);
+    if (limit != request.activation_limits.end()) scale.limit = limit->second;
   }
   plan.encode = request.encode;
   plan.simulated = request.simulated;

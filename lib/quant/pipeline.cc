@@ -79,11 +79,20 @@ class Pipeline {
       TakeScalesFrom(options_.calibration);
       return;
     }
-    const std::vector<int> wanted = result_.plan.ObservedActivations();
+    std::vector<int> wanted = result_.plan.ObservedActivations();
+    if (!options_.stats_out.empty()) {
+      if (in_.source == nullptr && options_.stats_in.empty()) {
+        throw UsageError("there are no statistics to save: no data was given",
+                         "give --data beside --stats-out");
+      }
+      // Saved for other recipes than this one, which may need no scale.
+      wanted.clear();
+      for (const auto& [index, operand] : result_.plan.activations) wanted.push_back(index);
+    }
     StatsFile stats;
     if (!options_.stats_in.empty()) {
       stats = ReadStatsFiles(options_.stats_in, result_.fingerprint);
-    } else if (in_.source != nullptr && (!wanted.empty() || !options_.stats_out.empty())) {
+    } else if (in_.source != nullptr && !wanted.empty()) {
       stats = Observe(wanted);
     } else if (!wanted.empty()) {
       throw UsageError("static activation scales need calibration data, and none was given",
@@ -195,6 +204,16 @@ class Pipeline {
          " values were left out of the statistics");
   }
 
+  void WarnNonFiniteOutputs() {
+    for (const OutputMeasurement& output : result_.measurement.outputs) {
+      const uint64_t bad = output.error.non_finite();
+      if (bad == 0) continue;
+      Warn("network output '" + output.name + "': " + std::to_string(bad) + " of " +
+           std::to_string(output.error.count() + bad) +
+           " values were not finite in one of the networks and are left out of its errors");
+    }
+  }
+
   std::string ReasonOf(const std::string& layer) const {
     for (size_t i = 0; i < result_.plan.layers.size(); ++i) {
       if (in_.model.layers()[i].name == layer) return result_.plan.layers[i].reason;
@@ -241,13 +260,18 @@ class Pipeline {
   void Apply(const std::filesystem::path& dir) {
     for (const auto& [index, plan] : result_.plan.weights) result_.weights[index];
     std::map<int, float> scales;
-    for (const auto& [index, scale] : result_.activations) scales[index] = scale.choice.scale;
+    std::map<int, float> limits;
+    for (const auto& [index, scale] : result_.activations) {
+      scales[index] = scale.choice.scale;
+      const QuantizedActivation how = Quantized(scale.choice, result_.plan.activations.at(index));
+      if (how.clip) limits[index] = how.reference;
+    }
     const std::function<EncodedWeight(int)> encode = [&](int index) {
       CheckInterrupt();
       return Encode(index, &result_.weights.at(index));
     };
     result_.bytes_after =
-        in_.exporter.Write({result_.plan, scales, encode, options_.simulated}, dir, log_);
+        in_.exporter.Write({result_.plan, scales, limits, encode, options_.simulated}, dir, log_);
   }
 
   // Weights are measured on what was read back; the network is run from the written file.
@@ -260,6 +284,7 @@ class Pipeline {
     if (!options_.compare.empty()) comparison.CompareWeights();
     if (in_.source != nullptr) {
       result_.measurement = in_.source->Measure(dir, QuantizedActivations(&comparison));
+      WarnNonFiniteOutputs();
     }
     result_.comparisons = comparison.Results();
   }

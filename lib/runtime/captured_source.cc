@@ -19,14 +19,15 @@ namespace fs = std::filesystem;
 
 class CapturedSource : public ActivationSource {
  public:
-  CapturedSource(const Model& model, const fs::path& folder, const FormatRegistry& formats,
-                 LogSink& log)
+  CapturedSource(const Model& model, const fs::path& folder, size_t samples,
+                 const FormatRegistry& formats, LogSink& log)
       : model_(model), formats_(formats), log_(log) {
     if (!fs::is_directory(folder)) {
       throw ModelError("captured activations: expected a folder of .safetensors files", "",
                        folder.string());
     }
     for (const fs::path& path : FolderEntries(folder)) {
+      if (samples > 0 && files_.size() == samples) break;
       if (path.extension() == ".safetensors") files_.push_back(SafetensorsFile::Open(path));
     }
     if (files_.empty()) {
@@ -125,8 +126,9 @@ class CapturedSource : public ActivationSource {
 }  // namespace
 
 std::unique_ptr<ActivationSource> MakeCapturedSource(const Model& model, const fs::path& folder,
-                                                     const FormatRegistry& formats, LogSink& log) {
-  return std::make_unique<CapturedSource>(model, folder, formats, log);
+                                                     size_t samples, const FormatRegistry& formats,
+                                                     LogSink& log) {
+  return std::make_unique<CapturedSource>(model, folder, samples, formats, log);
 }
 
 }  // namespace hif8

@@ -236,7 +236,7 @@ class CheckpointTest(unittest.TestCase):
         for sample in range(2):
             header, data = {}, b""
             for i, name in enumerate(names):
-                values = struct.pack("<3f", i + sample, -1 - i, 0.5)
+                values = struct.pack("<3f", i + sample, -i, 0.5)
                 header[name] = {"dtype": "F32", "shape": [1, 3], "data_offsets": [len(data), len(data) + 12]}
                 data += values
             text = json.dumps(header).encode()
@@ -247,6 +247,10 @@ class CheckpointTest(unittest.TestCase):
             self.assertEqual(floats(written[name + ".input_scale"])[0],
                              struct.unpack("f", struct.pack("f", (i + 1) / 16))[0])
         self.assertEqual(report["run"]["data"]["samples"], 2)
+        first = self.quantize(model, "--activations", captured, "--samples", 1)
+        self.assertEqual(first["run"]["data"]["samples"], 1)
+        written, _ = read_file(self.out / "model.safetensors")
+        self.assertEqual(floats(written[names[5] + ".input_scale"])[0], 5 / 16)
         done = self.run_program(model, "-o", self.out, "--force", "--activations", captured,
                                 "--data", self.ids([1, 2]), code=2)
         self.assertIn("--activations", done.stderr)

@@ -7,60 +7,17 @@ what a person is told.
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import numpy as np
 from onnx_emit import Graph, external, message, model, node, value
+from onnx_program import PROGRAM, W, X, Y, OnnxProgramCase, matmul, weight
 
-PROGRAM = pathlib.Path(sys.argv[1]).resolve()
-RNG = np.random.default_rng(7)
-
-
-def weight(*shape):
-    return (RNG.standard_normal(shape) * 0.3).astype("f4")
-
-
-W = weight(4, 3)
-X, Y = [value("x", ["n", 4])], [value("y", None)]
-
-
-def matmul(array=W, inputs=X, name="mm", **options):
-    return model(Graph(inputs, Y, [node("MatMul", "x w", "y", name)], {"w": array}), **options)
-
-
-class Cases(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.old = os.getcwd()
-        os.chdir(self.folder)
-        self.addCleanup(os.chdir, self.old)
-        np.save("x.npy", weight(6, 4))
-
-    def run_program(self, *args, code=0, says=(), stdin=None, **options):
-        done = subprocess.run(
-            [PROGRAM, *map(str, args)], capture_output=True, text=True, errors="replace", check=False, timeout=60,
-            stdin=stdin, **options,
-        )  # fmt: skip
-        told = done.stdout + done.stderr
-        self.assertEqual(done.returncode, code, f"{args}\n{told[-2000:]}")
-        for text in says:
-            self.assertIn(text, told)
-        self.assertEqual([p.name for p in self.folder.iterdir() if ".tmp-" in p.name], [])
-        return done
-
-    def quantize(self, data, *args, source="x.npy", code=0, says=()):
-        """The report of a run on the model, None when it is to fail."""
-        pathlib.Path("m.onnx").write_bytes(data)
-        self.run_program("m.onnx", "--data", source, "-o", "out", "--force", *args, code=code, says=says)
-        return json.loads(pathlib.Path("out/report.json").read_text()) if code == 0 else None
-
+class Cases(OnnxProgramCase):
     def test_non_finite_values_are_left_out_and_counted(self):
         graph = Graph(X, Y, [node("Log", "x", "l"), node("MatMul", "l w", "y", "mm")], {"w": W})
         np.save("mixed.npy", np.array([[-1, 1, 2, 3]], "f4"))
@@ -117,10 +74,6 @@ class Cases(unittest.TestCase):
     def test_names_in_messages_do_not_steer_the_terminal(self):
         done = self.run_program_on(matmul(name="\x1b[31mred"), "--keep", ".", code=3)
         self.assertIn("'?[31mred'", done.stderr)
-
-    def run_program_on(self, data, *args, code=0):
-        pathlib.Path("m.onnx").write_bytes(data)
-        return self.run_program("m.onnx", "--data", "x.npy", "-o", "out", "--force", *args, code=code)
 
     def test_attributes_that_the_engine_divides_by(self):
         image = [value("x", [1, 4, 5, 5])]

@@ -27,8 +27,19 @@ onnx::ModelProto Parse(const MappedFile& file) {
   }
   onnx::ModelProto proto;
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  google::protobuf::io::CodedInputStream stream(data, static_cast<int>(bytes.size()));
-  const bool parsed = proto.ParseFromCodedStream(&stream) && stream.ConsumedEntireMessage();
+  const auto parse = [&](int depth) {
+    google::protobuf::io::CodedInputStream stream(data, static_cast<int>(bytes.size()));
+    stream.SetRecursionLimit(depth);
+    return proto.ParseFromCodedStream(&stream) && stream.ConsumedEntireMessage();
+  };
+  // ONNX Runtime reads no deeper either.
+  constexpr int kDepth = 100, kDeeper = 1000;
+  const bool parsed = parse(kDepth);
+  if (!parsed && parse(kDeeper)) {
+    throw ModelError("graphs are nested too deep: messages lie in each other more than " +
+                         std::to_string(kDepth) + " times, which ONNX Runtime does not read",
+                     "export the model with fewer nested If, Loop and Scan bodies", where);
+  }
   // A model starts with its IR version, a small number.
   const bool looks_like_onnx = bytes.size() > 2 && data[0] == 0x08 && data[1] < 0x40;
   if (!parsed && looks_like_onnx) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ namespace hif8 {
 struct OnnxActivationScale {
   std::string format;  // number format's name
   float scale = 1;
+  std::optional<float> limit = {};  // values are clipped to +-limit first
 };
 
 struct OnnxWritePlan {

@@ -264,12 +264,25 @@ class Writer {
       to = edit_.NewName(site.tensor + "_quantized_fp32");
       edit_.InsertBefore(site.scope, before, Cast(site.tensor, from, onnx::TensorProto::FLOAT));
     }
+    if (chosen.limit) from = Clip(site, before, from, *chosen.limit);
     edit_.InsertBefore(site.scope, before,
                        CallFunction(chosen.format, kQuantizeDequantizeFunction, {from, scale}, to));
     if (cast) edit_.InsertBefore(site.scope, before, Cast(to, result, site.elem_type));
     for (const ActivationReader& reader : places) {
       edit_.node(site.scope, Site(reader.layer).node).set_input(reader.input, result);
     }
+  }
+
+  // The fp32 value clipped to +-limit, in operators that every operator set has. NaN stays NaN.
+  std::string Clip(const ActivationSite& site, int before, std::string from, float limit) {
+    for (const auto& [op, value] : {std::pair("Min", limit), std::pair("Max", -limit)}) {
+      const std::string bound = edit_.NewName(site.tensor + "_limit");
+      edit_.AddInitializer(site.scope, MakeTensor(bound, {}, std::vector<float>{value}));
+      const std::string to = edit_.NewName(site.tensor + "_clipped");
+      edit_.InsertBefore(site.scope, before, MakeNode(op, {std::move(from), bound}, {to}));
+      from = to;
+    }
+    return from;
   }
 
   // Steps of chains that were copied and that nobody else reads.

@@ -125,8 +125,13 @@ ShardList FindShards(const fs::path& path) {
     }
   }
   if (list.shards.empty()) {
+    const auto onnx = std::find_if(files.begin(), files.end(),
+                                   [](const std::string& name) { return name.ends_with(".onnx"); });
     throw ModelError("expected *.safetensors files, found none",
-                     "give the folder of a Hugging Face checkpoint", path.string());
+                     onnx == files.end()
+                         ? "give the folder of a Hugging Face checkpoint"
+                         : "for an ONNX model give the file itself: " + (path / *onnx).string(),
+                     path.string());
   }
   CheckNoTensorTwice(list);
   for (const std::string& name : files) {
