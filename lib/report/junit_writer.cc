@@ -5,28 +5,7 @@
 namespace hif8 {
 namespace {
 
-std::string Escaped(const std::string& text) {
-  std::string escaped;
-  for (const char c : CleanText(text)) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
+std::string Escaped(const std::string& text) { return EscapeMarkup(CleanText(text)); }
 
 struct Suite {
   std::string name;

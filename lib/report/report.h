@@ -158,8 +158,9 @@ void SetMetrics(const ErrorMetrics& metrics, OperandReport* operand);
 ExponentReport ReportExponents(const ExponentHistogram& histogram,
                                std::span<const PrecisionBand> bands);
 
-// Two-space indented, a line break at the end. Text that is not UTF-8 is repaired.
-std::string ReportToJson(const Report& report);
+// Two-space indented or, `compact`, in one line; a line break at the end. Text that is not UTF-8 is
+// repaired.
+std::string ReportToJson(const Report& report, bool compact = false);
 // Throws kModel with "source#/json/pointer" for text that is no report or breaks its rules.
 Report ReportFromJson(std::string_view text, const std::string& source);
 // `path`: report.json or a folder that holds one. Throws as ReportFromJson, or with a hint when

@@ -197,11 +197,11 @@ void SetMetrics(const ErrorMetrics& metrics, OperandReport* operand) {
   operand->amax = metrics.Amax();
 }
 
-std::string ReportToJson(const Report& report) {
+std::string ReportToJson(const Report& report, bool compact) {
   Json root = Json::object();
   root["schema"] = kReportSchema;
   root.update(ToJson(report));
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return root.dump(compact ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 Report ReportFromJson(std::string_view text, const std::string& source) {

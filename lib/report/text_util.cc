@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
@@ -94,6 +95,22 @@ std::string ShortenMiddle(const std::string& text, size_t width, bool unicode) {
   const size_t tail = (shown * 3 + 4) / 5;
   return text.substr(0, starts[shown - tail]) + (unicode ? "…" : "~") +
          text.substr(starts[starts.size() - tail]);
+}
+
+std::string EscapeMarkup(std::string_view text) {
+  static constexpr std::array<std::pair<char, std::string_view>, 4> kReferences = {
+      {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}}};
+  std::string escaped;
+  for (const char c : text) {
+    const auto* reference = std::find_if(kReferences.begin(), kReferences.end(),
+                                         [c](const auto& pair) { return pair.first == c; });
+    if (reference == kReferences.end()) {
+      escaped += c;
+    } else {
+      escaped += reference->second;
+    }
+  }
+  return escaped;
 }
 
 std::string CleanText(std::string_view text) {

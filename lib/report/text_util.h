@@ -28,5 +28,7 @@ std::string ShortenMiddle(const std::string& text, size_t width, bool unicode);
 // Invalid UTF-8 becomes U+FFFD, control characters become '?': names come from files and may hold
 // anything.
 std::string CleanText(std::string_view text);
+// For XML and HTML, text and attributes in double quotes: & < > " become references.
+std::string EscapeMarkup(std::string_view text);
 
 }  // namespace hif8

@@ -33,7 +33,7 @@ class ReportWriter {
 
 using WriterRegistry = Registry<ReportWriter>;
 
-// text, json, csv, markdown, junit.
+// text, json, csv, markdown, junit, html.
 const WriterRegistry& ReportWriters();
 
 }  // namespace hif8

@@ -6,7 +6,7 @@ const WriterRegistry& ReportWriters() {
   static const WriterRegistry kWriters = [] {
     WriterRegistry writers("report writer");
     for (const auto& writer : {MakeTextWriter(), MakeJsonWriter(), MakeCsvWriter(),
-                               MakeMarkdownWriter(), MakeJunitWriter()}) {
+                               MakeMarkdownWriter(), MakeJunitWriter(), MakeHtmlWriter()}) {
       writers.Add(std::string(writer->name()), writer);
     }
     return writers;

@@ -12,5 +12,6 @@ std::shared_ptr<const ReportWriter> MakeJsonWriter();
 std::shared_ptr<const ReportWriter> MakeCsvWriter();
 std::shared_ptr<const ReportWriter> MakeMarkdownWriter();
 std::shared_ptr<const ReportWriter> MakeJunitWriter();
+std::shared_ptr<const ReportWriter> MakeHtmlWriter();
 
 }  // namespace hif8

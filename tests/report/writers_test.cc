@@ -49,7 +49,8 @@ int Python(const std::string& program, const std::string& text) {
 }
 
 TEST(Writers, AreRegistered) {
-  EXPECT_THAT(ReportWriters().names(), ElementsAre("text", "json", "csv", "markdown", "junit"));
+  EXPECT_THAT(ReportWriters().names(),
+              ElementsAre("text", "json", "csv", "markdown", "junit", "html"));
   EXPECT_THROW(ReportWriters().Get("htm"), Error);
 }
 
