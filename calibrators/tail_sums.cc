@@ -1,6 +1,7 @@
 #include "calibrators/tail_sums.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -58,8 +59,8 @@ DecisionSteps::DecisionSteps(std::span<const float> decode_table) {
   exponents = std::ilogb(threshold.back()) - min_exponent + 1;
   const size_t columns = fraction.size();
   steps.resize(static_cast<size_t>(exponents) * columns);
-  step_sum.resize(static_cast<size_t>(exponents) + 1);
-  moment_sum.resize(step_sum.size());
+  row_begin.resize(static_cast<size_t>(exponents) + 1);
+  step_sum = moment_sum = {0};
   for (size_t i = 0; i < threshold.size(); ++i) {
     const int exponent = std::ilogb(threshold[i]);
     const auto row = static_cast<size_t>(exponent - min_exponent);
@@ -67,49 +68,41 @@ DecisionSteps::DecisionSteps(std::span<const float> decode_table) {
         std::lower_bound(fraction.begin(), fraction.end(), std::ldexp(threshold[i], -exponent)) -
         fraction.begin();
     steps[row * columns + static_cast<size_t>(column)] = step[i];
-    step_sum[row + 1] += step[i];
-    moment_sum[row + 1] += step[i] * threshold[i];
+    row_begin[row + 1] = i + 1;
+    step_sum.push_back(step_sum.back() + step[i]);
+    moment_sum.push_back(moment_sum.back() + step[i] * threshold[i]);
   }
-  for (size_t row = 0; row < static_cast<size_t>(exponents); ++row) {
-    step_sum[row + 1] += step_sum[row];
-    moment_sum[row + 1] += moment_sum[row];
+  for (size_t row = 1; row < row_begin.size(); ++row) {  // some may have none
+    row_begin[row] = std::max(row_begin[row], row_begin[row - 1]);
   }
 }
 
-// The chord through both ends of a segment, less what evenly spread values lie below it.
-TailSums::Segment TailSums::Curve(double low, double high, double h_low, double slope,
-                                  double density, double bound) {
-  const double d = density / 2;
-  return {h_low - low * slope + d * low * high, slope - d * (low + high), d, bound};
-}
-
-// One octave of bins at most, from `bin` - 1 down to `end`; the sums so far go in and come out.
+// The sums so far while segments are added.
 struct TailSums::Running {
   double count = 0, sum = 0, energy = 0;
   double high = 0, h_high = 0;  // the lower end of the last segment, and H there
-  uint64_t left = 0;            // values in lower bins
-  bool all_at_edges = true;
+  uint64_t inside = 0;          // not 0 where values lie inside bins, not at their edges
 };
 
-uint32_t TailSums::AddOctave(const MagnitudeHistogram& histogram, uint32_t bin, uint32_t end,
-                             Running* running) {
+// One octave of bins at most, from `bin` - 1 down to `end`. Nothing branches on what a bin holds:
+// among few values, empty bins come at random.
+void TailSums::AddOctave(MagnitudeHistogram* histogram, uint32_t bin, uint32_t end,
+                         Running* running) {
   Running r = *running;
   const double width = r.high - BinEdge(bin - 1);
   const double inverse_width = 1 / width;
-  while (bin > end && r.left > 0) {
+  const size_t first = segments_.size();
+  segments_.resize(first + (bin - end));
+  bounds_.resize(segments_.size());
+  Segment* segment = segments_.data() + first;
+  double* bound = bounds_.data() + first;
+  while (bin > end) {
     --bin;
-    const double low = BinEdge(bin);
-    if (histogram.Empty(bin)) {
-      segments_.push_back({r.sum, -r.count, 0, 0});
-      r.h_high = r.sum - r.count * low;
-      r.high = low;
-      continue;
-    }
-    const uint64_t in_bin = histogram.Count(bin);
-    r.left -= in_bin;
-    const auto n = static_cast<double>(static_cast<int64_t>(in_bin));
-    const auto low_sum = static_cast<double>(static_cast<int64_t>(histogram.LowSum(bin)));
-    const double place = low_sum * 0x1p-16;  // n times [0, 1)
+    const double low = r.high - width;  // exactly the bin's edge
+    const MagnitudeHistogram::Bin taken = histogram->Take(bin);
+    const auto low_bits = static_cast<int64_t>(taken.low_sum);
+    const auto n = static_cast<double>(static_cast<int64_t>(taken.count));
+    const double place = static_cast<double>(low_bits) * 0x1p-16;  // n times [0, 1)
     const double in_sum = n * low + place * width;
     r.count += n;
     r.sum += in_sum;
@@ -120,17 +113,16 @@ uint32_t TailSums::AddOctave(const MagnitudeHistogram& histogram, uint32_t bin, 
     // middle by more than 4 standard errors. In any case H is convex: below the chord by at most a
     // quarter of n * width.
     const double off = place - n / 2;
-    const bool inside = low_sum > 0;
-    r.all_at_edges &= !inside;
+    const bool inside = low_bits > 0;
+    r.inside |= static_cast<uint64_t>(low_bits);
     const bool even = inside & (off * off * 12 < 16 * n + 0.01 * n * n);
-    segments_.push_back(Curve(low, r.high, h_low, (r.h_high - h_low) * inverse_width,
-                              static_cast<double>(even) * n * inverse_width,
-                              static_cast<double>(inside) * n * width / 4));
+    *segment++ = Curve(low, r.high, h_low, (r.h_high - h_low) * inverse_width,
+                       static_cast<double>(even) * n * inverse_width);
+    *bound++ = static_cast<double>(inside) * n * width / 4;
     r.h_high = h_low;
     r.high = low;
   }
   *running = r;
-  return bin;
 }
 
 void TailSums::Reset(MagnitudeHistogram* histogram, const RunSummary& summary, uint64_t count) {
@@ -139,55 +131,80 @@ void TailSums::Reset(MagnitudeHistogram* histogram, const RunSummary& summary, u
   top_ = summary.amax_bits >> shift_;
   end_ = std::bit_cast<float>(summary.amax_bits);
   histogram->RemoveZeros(summary.zeros);
-  segments_.clear();
-  Running running;
-  running.high = BinEdge(top_ + 1);
-  running.left = count - summary.nans - summary.infs - summary.zeros;
-  const uint32_t bottom = Bottom(top_);
-  uint32_t bin = top_ + 1;
-  while (running.left > 0 && bin > bottom) {
-    const double rest = static_cast<double>(running.left) * running.high * running.high;
-    if (bin <= top_ && rest < kNegligible * running.energy) break;
-    bin = AddOctave(*histogram, bin, std::max(bottom, (bin - 1) / kOctave * kOctave), &running);
-  }
   // The topmost values lie between the bin's lower edge and amax: one of them, at amax.
   const double low = BinEdge(top_);
   const auto n = static_cast<double>(histogram->Count(top_));
   const double h_low =
       static_cast<double>(histogram->LowSum(top_)) * 0x1p-16 * (BinEdge(top_ + 1) - low);
-  segments_[0] = Curve(low, end_, h_low, end_ > low ? -h_low / (end_ - low) : 0, 0,
-                       n > 1 ? n * (end_ - low) / 4 : 0);
-  histogram->Clear(bin, top_ + 1);
-  if (running.left > 0) histogram->Clear(0, bin);
-  all_at_edges_ = running.all_at_edges;
+  segments_.clear();
+  bounds_.clear();
+  Running running;
+  running.high = BinEdge(top_ + 1);
+  const auto all = static_cast<double>(count - summary.nans - summary.infs - summary.zeros);
+  const uint32_t least = summary.least_bits >> shift_;
+  const uint32_t bottom = std::max(Bottom(top_), least);
+  uint32_t bin = top_ + 1;
+  while (bin > bottom) {
+    const double rest = (all - running.count) * running.high * running.high;
+    if (bin <= top_ && rest < kNegligible * running.energy) break;
+    const uint32_t end = std::max(bottom, (bin - 1) / kOctave * kOctave);
+    AddOctave(histogram, bin, end, &running);
+    bin = end;
+  }
+  bottom_ = running.high;
+  segments_[0] = Curve(low, end_, h_low, end_ > low ? -h_low / (end_ - low) : 0, 0);
+  bounds_[0] = n > 1 ? n * (end_ - low) / 4 : 0;
+  histogram->Clear(std::min(least, bin), bin);
+  all_at_edges_ = running.inside == 0;
   count_ = running.count;
   sum_ = running.sum;
   energy_ = running.energy;
-}
-
-size_t TailSums::Index(double t) const {
-  return top_ - (std::bit_cast<uint32_t>(static_cast<float>(t)) >> shift_);
 }
 
 double TailSums::H(double t) const {
   if (t >= end_) return 0;
   const size_t at = Index(t);
   // Below all segments every value counts whole.
-  if (at >= segments_.size()) return sum_ - count_ * t;
-  const Segment& s = segments_[at];
-  return s.a + t * (s.c + t * s.d);
+  return at < segments_.size() ? segments_[at].At(t) : sum_ - count_ * t;
+}
+
+template <typename F>
+double TailSums::SumOverThresholds(const DecisionSteps& format, double scale, size_t* first,
+                                   const F& value) const {
+  const auto begin = format.threshold.begin();
+  const auto low = std::lower_bound(begin, format.threshold.end(), bottom_ / scale);
+  const auto high = std::lower_bound(low, format.threshold.end(), end_ / scale);
+  *first = static_cast<size_t>(low - begin);
+  const auto end = static_cast<size_t>(high - begin);
+  const size_t last = segments_.size() - 1;
+  const auto term = [&](size_t i) {
+    const double t = scale * format.threshold[i];
+    return format.step[i] * value(t, std::min(Index(t), last));  // the division was rounded
+  };
+  // Several sums, so that additions do not wait for one another.
+  std::array<double, 4> sums{};
+  size_t i = *first;
+  for (; i + sums.size() <= end; i += sums.size()) {
+    for (size_t k = 0; k < sums.size(); ++k) sums[k] += term(i + k);
+  }
+  for (; i < end; ++i) sums[0] += term(i);
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 double TailSums::SquaredError(const DecisionSteps& format, double scale) const {
-  return ErrorBySteps(format, scale, energy_, end_, [&](double t) { return H(t); });
+  size_t first = 0;
+  double gain = SumOverThresholds(format, scale, &first,
+                                  [&](double t, size_t at) { return segments_[at].At(t); });
+  // Below all segments every value counts whole.
+  gain += sum_ * format.step_sum[first] - count_ * scale * format.moment_sum[first];
+  return energy_ - 2 * scale * gain;
 }
 
 double TailSums::Uncertainty(const DecisionSteps& format, double scale) const {
-  const double less = ErrorBySteps(format, scale, 0, end_, [&](double t) {
-    const size_t at = Index(t);
-    return at < segments_.size() ? segments_[at].bound : 0;
-  });
-  return kNegligible * energy_ - less;
+  size_t first = 0;
+  const double bound =
+      SumOverThresholds(format, scale, &first, [&](double, size_t at) { return bounds_[at]; });
+  return kNegligible * energy_ + 2 * scale * bound;
 }
 
 void TailSums::Group(std::span<const float> values) {
@@ -235,15 +252,15 @@ void TailSums::LookUp(const DecisionSteps& format, double scale, int top, int oc
   h->resize(static_cast<size_t>(octaves) * columns);
   // Rows are stored rising, as in the matrix of steps.
   const size_t per_octave = size_t{1} << (23 - shift_);
+  const double topmost = std::ldexp(scale, top);
   for (size_t column = 0; column < columns; ++column) {
-    double t = std::ldexp(scale * format.fraction[column], top);
+    double t = topmost * format.fraction[column];
     double* out = h->data() + static_cast<size_t>(octaves - 1) * columns + column;
     int row = 0;
     for (; row < octaves && t >= end_; ++row, t /= 2, out -= columns) *out = 0;
     size_t at = Index(t);  // one octave down is per_octave segments on
     for (; row < octaves && at < segments_.size(); ++row, out -= columns) {
-      const Segment& s = segments_[at];
-      *out = s.a + t * (s.c + t * s.d);
+      *out = segments_[at].At(t);
       at += per_octave;
       t /= 2;
     }
@@ -274,8 +291,8 @@ void TailSums::SquaredErrors(const DecisionSteps& format, double scale, int firs
     const int high = std::clamp(top + 1 - j - format.min_exponent, low, format.exponents);
     const int skip = low + format.min_exponent + j - bottom;
     const double scale_j = std::ldexp(scale, j);
-    double gain = sum_ * format.step_sum[static_cast<size_t>(low)] -
-                  count_ * scale_j * format.moment_sum[static_cast<size_t>(low)];
+    const size_t below = format.row_begin[static_cast<size_t>(low)];
+    double gain = sum_ * format.step_sum[below] - count_ * scale_j * format.moment_sum[below];
     if (high > low) {
       gain += DotProduct(format.steps.data() + static_cast<size_t>(low) * columns,
                          h.data() + static_cast<size_t>(skip) * columns,

@@ -10,6 +10,7 @@
 // two apart share look-ups: s 2^j t_i is s t_k wherever t_k = 2^j t_i.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -27,6 +28,9 @@ struct DecisionSteps {
 
   std::vector<double> threshold;  // rising
   std::vector<double> step;
+  // Sums over the first thresholds: of the steps, and of step * threshold. threshold.size() + 1
+  // entries.
+  std::vector<double> step_sum, moment_sum;
 
   // The same as a matrix: a row for every binary exponent from min_exponent on, a column for every
   // fraction in [1, 2) that a threshold has; 0 where there is no such threshold.
@@ -34,8 +38,8 @@ struct DecisionSteps {
   int min_exponent = 0;
   int exponents = 0;
   std::vector<double> steps;  // exponents x fraction.size()
-  // Sums over the first rows: of the steps, and of step * threshold. exponents + 1 entries.
-  std::vector<double> step_sum, moment_sum;
+  // How many thresholds the first rows have. exponents + 1 entries.
+  std::vector<size_t> row_begin;
 };
 
 // For the values of one channel, quickly.
@@ -65,17 +69,26 @@ class TailSums {
   double ExactError(const DecisionSteps& format, double scale) const;
 
  private:
-  // H(t) = a + t (c + t d) on one segment, to within `bound`.
+  // H(t) = a + t (c + t d) on one segment.
   struct Segment {
-    double a, c, d, bound;
+    double a, c, d;
+    double At(double t) const { return a + t * (c + t * d); }
   };
   double H(double t) const;
-  size_t Index(double t) const;
+  size_t Index(double t) const {
+    return top_ - (std::bit_cast<uint32_t>(static_cast<float>(t)) >> shift_);
+  }
+  // The sum of step * value(t, segment at t) over the thresholds that segments reach down to.
+  template <typename F>
+  double SumOverThresholds(const DecisionSteps& format, double scale, size_t* first,
+                           const F& value) const;
   struct Running;
-  static Segment Curve(double low, double high, double h_low, double slope, double density,
-                       double bound);
-  uint32_t AddOctave(const MagnitudeHistogram& histogram, uint32_t bin, uint32_t end,
-                     Running* running);
+  // The chord through both ends of a segment, less what evenly spread values lie below it.
+  static Segment Curve(double low, double high, double h_low, double slope, double density) {
+    const double d = density / 2;
+    return {h_low - low * slope + d * low * high, slope - d * (low + high), d};
+  }
+  void AddOctave(MagnitudeHistogram* histogram, uint32_t bin, uint32_t end, Running* running);
   void LookUp(const DecisionSteps& format, double scale, int top, int octaves,
               std::vector<double>* h) const;
 
@@ -86,9 +99,11 @@ class TailSums {
   };
 
   std::vector<Segment> segments_;  // by bits of t, falling from amax's; whole octaves but the first
+  std::vector<double> bounds_;     // how far H can be from the truth, by segment
   int shift_ = 0;                  // a segment is 2^shift_ bit patterns of t long
   uint32_t top_ = 0;               // (bits of t) >> shift_ of the first segment
   double end_ = 0;                 // H is 0 from here
+  double bottom_ = 0;              // the lower end of the last segment
   double sum_ = 0;                 // of all values that the segments reach down to
   double count_ = 0;               // their number
   double energy_ = 0;              // sum of squares of all values, about

@@ -52,7 +52,48 @@ void SetRamps(const std::vector<int>& bits, CodeRamps* ramps) {
   }
 }
 
+// The rank of a magnitude's upper half, ties away.
+unsigned RankOf(const CodeRamps& ramps, Overflow overflow, uint16_t magnitude) {
+  if (magnitude < ramps.smallest) return 0;
+  const int x = std::max(0, std::min(magnitude, ramps.Largest(overflow)) - ramps.base);
+  int sum = x;
+  for (size_t k = 0; k < ramps.start.size(); ++k) {
+    const int ramp = std::max(0, x - ramps.start[k]);
+    sum += (k == 0 ? ramp : std::min<int>(ramp, ramps.length[k])) << k;
+  }
+  return static_cast<unsigned>(sum / kBinade + 1);
+}
+
 }  // namespace
+
+RankTables MakeRankTables(const CodeRamps& ramps, Overflow overflow) {
+  constexpr size_t kFractions = size_t{1} << RankTables::kFractionBits;
+  using Pattern = std::array<uint8_t, kFractions>;
+  RankTables tables;
+  tables.lowest = static_cast<uint8_t>(ramps.smallest / kBinade - 1);
+  std::vector<Pattern> patterns;
+  for (size_t i = 0; i < RankTables::kExponents; ++i) {
+    const auto rank_of = [&](size_t fraction) {
+      const size_t upper_half = (tables.lowest + i) * kBinade + fraction * (kBinade / kFractions);
+      return RankOf(ramps, overflow, static_cast<uint16_t>(upper_half));
+    };
+    tables.rank[i] = static_cast<uint8_t>(rank_of(0));
+    Pattern pattern;
+    for (size_t f = 0; f < kFractions; ++f) {
+      pattern[f] = static_cast<uint8_t>(rank_of(f) - rank_of(0));
+    }
+    const auto known = std::find(patterns.begin(), patterns.end(), pattern);
+    tables.pattern[i] = static_cast<uint8_t>((known - patterns.begin()) * kFractions);
+    if (known == patterns.end()) patterns.push_back(pattern);
+  }
+  for (size_t i = 0; i < std::min(patterns.size() * kFractions, tables.rise.size()); ++i) {
+    tables.rise[i] = patterns[i / kFractions][i % kFractions];
+  }
+  for (size_t rank = 0; rank < tables.code.size(); ++rank) {
+    tables.code[rank] = static_cast<uint8_t>(rank ^ ramps.flip[rank / 8]);
+  }
+  return tables;
+}
 
 CodeRamps MakeCodeRamps(std::span<const float> table, Ties ties) {
   CodeRamps ramps;

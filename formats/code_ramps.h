@@ -46,4 +46,21 @@ struct CodeRamps {
 // smallest positive value on.
 CodeRamps MakeCodeRamps(std::span<const float> table, Ties ties);
 
+// The same codes where ties go away, by look-ups in tables that fit vector registers: the rank of a
+// number is that of its exponent's lower end, plus what the exponent's pattern of rounding makes of
+// the top four fraction bits.
+struct RankTables {
+  static constexpr int kFractionBits = 4;
+  static constexpr size_t kExponents = 64;
+
+  uint8_t lowest = 0;  // biased exponents up to this one are entry 0, the others follow
+  std::array<uint8_t, kExponents> rank{};
+  std::array<uint8_t, kExponents> pattern{};  // times 16
+  std::array<uint8_t, 128> rise{};            // by pattern and fraction
+  std::array<uint8_t, 128> code{};            // by rank, without sign
+};
+
+// From ramps whose ties go away. The format has at most 128 ranks and 8 patterns.
+RankTables MakeRankTables(const CodeRamps& ramps, Overflow overflow);
+
 }  // namespace hif8

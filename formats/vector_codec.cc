@@ -16,7 +16,9 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
 
-void EncodeRamps(const EncodeJob& job, const CodeRamps&) { EncodeReference(job, 0, job.count); }
+void EncodeRamps(const EncodeJob& job, const CodeRamps&, const RankTables&) {
+  EncodeReference(job, 0, job.count);
+}
 void EncodeInt8(const EncodeJob& job) { EncodeReference(job, 0, job.count); }
 
 #else
@@ -40,6 +42,23 @@ template <Ties kTies>
 HWY_INLINE hn::Vec<DHalf> LoadHalves(const FromBF16& source, Unscaled, size_t i) {
   const DHalf d;
   return hn::LoadU(d, reinterpret_cast<const uint16_t*>(source.x) + i);
+}
+
+// Here the even and the odd elements are two vectors of fp32 already, without moving a lane.
+template <Ties kTies>
+HWY_INLINE hn::Vec<DHalf> LoadHalves(const FromBF16& source, const ByReciprocal& scale, size_t i) {
+  static_assert(kTies == Ties::kAway, "nothing below the upper halves is kept");
+  const DFloat d;
+  const DWord dw;
+  const auto upper_half = hn::Set(dw, 0xFFFF0000U);
+  const auto both =
+      hn::BitCast(dw, hn::LoadU(DHalf(), reinterpret_cast<const uint16_t*>(source.x) + i));
+  const auto divided = [&](hn::Vec<DWord> bits) HWY_ATTR {
+    return hn::BitCast(dw, scale.Divide(d, hn::BitCast(d, bits), i));
+  };
+  const auto even = divided(hn::ShiftLeft<16>(both));
+  const auto odd = divided(hn::And(both, upper_half));
+  return hn::BitCast(DHalf(), hn::OrAnd(hn::ShiftRight<16>(even), odd, upper_half));
 }
 
 // Sign and rank - 1 of finite numbers as the codes have them; all ones below the sign for zero, so
@@ -106,6 +125,8 @@ struct Nibble : Byte {
 // reference knows them, also those that the division made.
 template <class Format>
 struct RampKernel {
+  static constexpr bool kUpperBits = Format::kTies == Ties::kAway;
+
   CodeRamps ramps;
   uint16_t largest;
 
@@ -129,8 +150,57 @@ struct RampKernel {
   }
 };
 
+#if HWY_TARGET == HWY_AVX3_DL
+
+// The same codes by look-ups, ties away. Exponents and fractions are bytes: 64 elements at a time.
+struct TableKernel {
+  static constexpr bool kUpperBits = true;
+
+  RankTables tables;
+
+  static HWY_INLINE hn::Vec<DCode> LookUp64(const uint8_t* table, hn::Vec<DCode> index) {
+    return {_mm512_permutexvar_epi8(index.raw, hn::LoadU(DCode(), table).raw)};
+  }
+  static HWY_INLINE hn::Vec<DCode> LookUp128(const uint8_t* table, hn::Vec<DCode> index) {
+    const auto low = hn::LoadU(DCode(), table);
+    const auto high = hn::LoadU(DCode(), table + 64);
+    return {_mm512_permutex2var_epi8(low.raw, index.raw, high.raw)};
+  }
+
+  template <class Source, class Scale>
+  HWY_INLINE bool EncodeOneVector(const Source& source, const Scale& scale, size_t i,
+                                  uint8_t* codes) const {
+    const DCode d;
+    const DHalf dh;
+    const auto low = LoadHalves<Ties::kAway>(source, scale, i);
+    const auto high = LoadHalves<Ties::kAway>(source, scale, i + hn::Lanes(dh));
+    const auto sign = hn::ConcatOdd(d, hn::BitCast(d, high), hn::BitCast(d, low));
+    // Without the sign, the exponent is a byte, and the fraction another.
+    const auto low_bits = hn::BitCast(d, hn::Add(low, low));
+    const auto high_bits = hn::BitCast(d, hn::Add(high, high));
+    const auto exponent = hn::ConcatOdd(d, high_bits, low_bits);
+    const auto fraction = hn::BitCast(dh, hn::ConcatEven(d, high_bits, low_bits));
+    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Eq(exponent, hn::Set(d, 0xFF))))) return false;
+    const auto entry = hn::Min(hn::SaturatedSub(exponent, hn::Set(d, tables.lowest)),
+                               hn::Set(d, RankTables::kExponents - 1));
+    const auto top_bits = hn::BitCast(d, hn::ShiftRight<8 - RankTables::kFractionBits>(fraction));
+    const auto pattern = LookUp64(tables.pattern.data(), entry);
+    const auto rise = LookUp128(tables.rise.data(), hn::OrAnd(pattern, top_bits, hn::Set(d, 0x0F)));
+    const auto rank = hn::Add(LookUp64(tables.rank.data(), entry), rise);
+    const auto code = LookUp128(tables.code.data(), rank);
+    const auto with_sign = hn::OrAnd(code, sign, hn::Set(d, 0x80));
+    // Zero has no sign.
+    hn::StoreU(hn::IfThenElseZero(hn::Ne(rank, hn::Zero(d)), with_sign), d, codes);
+    return true;
+  }
+};
+
+#endif  // HWY_AVX3_DL
+
 // Integers -127 ... 127, NaN as 0.
 struct IntegerKernel {
+  static constexpr bool kUpperBits = false;
+
   template <class Source, class Scale>
   HWY_INLINE hn::Vec<DHalf> LoadIntegers(const Source& source, const Scale& scale, size_t i) const {
     const DFloat d;
@@ -186,12 +256,8 @@ size_t EncodeVectors(const EncodeJob& job, const Kernel& kernel, Source source, 
 
 template <class Kernel, class Source>
 size_t EncodeScaled(const EncodeJob& job, const Kernel& kernel, Source source) {
-  if (job.scale.per_value) {
-    return EncodeVectors(job, kernel, source, ScalePerValue{job.scale.values});
-  }
-  const float scale = job.scale.values[0];
-  if (scale == 1.0F) return EncodeVectors(job, kernel, source, Unscaled{});
-  return EncodeVectors(job, kernel, source, OneScale{scale});
+  return WithScale<Kernel::kUpperBits>(
+      job.scale, [&](auto scale) { return EncodeVectors(job, kernel, source, scale); });
 }
 
 template <class Kernel>
@@ -230,10 +296,15 @@ void EncodeAll(const EncodeJob& job, const Kernel& kernel) {
   std::memcpy(job.codes + done, codes, rest);
 }
 
-void EncodeRamps(const EncodeJob& job, const CodeRamps& ramps) {
+void EncodeRamps(const EncodeJob& job, const CodeRamps& ramps,
+                 [[maybe_unused]] const RankTables& tables) {
   const uint16_t largest = ramps.Largest(job.overflow);
   if (ramps.ties == Ties::kAway) {
+#if HWY_TARGET == HWY_AVX3_DL
+    EncodeAll(job, TableKernel{tables});
+#else
     EncodeAll(job, RampKernel<Tapered>{ramps, largest});
+#endif
   } else if (ramps.bits == 8) {
     EncodeAll(job, RampKernel<Byte>{ramps, largest});
   } else {
@@ -255,8 +326,8 @@ namespace hif8 {
 HWY_EXPORT(EncodeRamps);
 HWY_EXPORT(EncodeInt8);
 
-void EncodeByRamps(const EncodeJob& job, const CodeRamps& ramps) {
-  HWY_DYNAMIC_DISPATCH(EncodeRamps)(job, ramps);
+void EncodeByRamps(const EncodeJob& job, const CodeRamps& ramps, const RankTables& tables) {
+  HWY_DYNAMIC_DISPATCH(EncodeRamps)(job, ramps, tables);
 }
 
 void EncodeIntegers(const EncodeJob& job) { HWY_DYNAMIC_DISPATCH(EncodeInt8)(job); }

@@ -60,6 +60,8 @@ HWY_INLINE hn::Vec<DHalf> RoundHalves(const CodeRamps& ramps, hn::Vec<DHalf> mag
 // infinity is among the numbers.
 template <Ties kTies>
 struct RampRounder {
+  static constexpr bool kUpperBits = kTies == Ties::kAway;
+
   CodeRamps ramps;
 
   static size_t Step() { return 2 * hn::Lanes(DFloat()); }
@@ -101,6 +103,8 @@ struct RampRounder {
 };
 
 struct IntegerRounder {
+  static constexpr bool kUpperBits = false;
+
   static size_t Step() { return hn::Lanes(DFloat()); }
 
   template <class Scale>
@@ -143,10 +147,8 @@ size_t RoundVectors(const RoundJob& job, const Rounder& rounder, Scale scale) {
 
 template <class Rounder>
 size_t RoundFront(const RoundJob& job, const Rounder& rounder) {
-  if (job.scale.per_value) return RoundVectors(job, rounder, ScalePerValue{job.scale.values});
-  const float scale = job.scale.values[0];
-  if (scale == 1.0F) return RoundVectors(job, rounder, Unscaled{});
-  return RoundVectors(job, rounder, OneScale{scale});
+  return WithScale<Rounder::kUpperBits>(
+      job.scale, [&](auto scale) { return RoundVectors(job, rounder, scale); });
 }
 
 // What is left when whole vectors are done goes through one padded step.

@@ -10,6 +10,7 @@
 #endif
 
 #include "hwy/highway.h"
+#include "lib/numeric/number_format.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hif8 {
@@ -67,6 +68,29 @@ struct OneScale {
     return hn::Mul(q, hn::Set(d, scale));
   }
 };
+// One scale without divisions: x / scale is x * high + x * low, where high + low is 1 / scale to
+// twice the precision of fp32. That differs from the rounded quotient only where less than 2^-23 of
+// its last digit decides how it is rounded, and never in sign, exponent and top four fraction bits:
+// both grow with x and pass each multiple of 1/16 at the same x, for every scale. There are 2^23
+// scales to try, since binades are alike (Hif8Exhaustive.DividesByEverySignificand); in the range
+// of Serves() nothing under- or overflows that does not become 0 or saturate anyway.
+struct ByReciprocal {
+  explicit ByReciprocal(float by)
+      : scale(by),
+        high(1 / by),
+        low(static_cast<float>(1 / static_cast<double>(by) - static_cast<double>(high))) {}
+  static bool Serves(float scale) {
+    return HWY_NATIVE_FMA && scale >= 0x1p-60F && scale <= 0x1p60F;
+  }
+
+  float scale, high, low;
+  HWY_INLINE hn::Vec<DFloat> Divide(DFloat d, hn::Vec<DFloat> x, size_t) const {
+    return hn::MulAdd(x, hn::Set(d, high), hn::Mul(x, hn::Set(d, low)));
+  }
+  HWY_INLINE hn::Vec<DFloat> Multiply(DFloat d, hn::Vec<DFloat> q, size_t) const {
+    return hn::Mul(q, hn::Set(d, scale));
+  }
+};
 struct ScalePerValue {
   const float* scales;
   HWY_INLINE hn::Vec<DFloat> Divide(DFloat d, hn::Vec<DFloat> x, size_t i) const {
@@ -76,6 +100,19 @@ struct ScalePerValue {
     return hn::Mul(q, hn::LoadU(d, scales + i));
   }
 };
+
+// Calls run(scale) with the quickest of the above that gives the right codes. kUpperBits: only
+// sign, exponent and top four fraction bits of a quotient matter.
+template <bool kUpperBits, class Run>
+size_t WithScale(const ScaleOperand& scale, const Run& run) {
+  if (scale.per_value) return run(ScalePerValue{scale.values});
+  const float one = scale.values[0];
+  if (one == 1.0F) return run(Unscaled{});
+  if constexpr (kUpperBits) {
+    if (ByReciprocal::Serves(one)) return run(ByReciprocal(one));
+  }
+  return run(OneScale{one});
+}
 
 #endif  // HWY_SCALAR
 

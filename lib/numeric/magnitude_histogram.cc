@@ -30,6 +30,8 @@ RunSummary MagnitudeHistogram::Add(std::span<const float> values) {
     const size_t n = std::min(kBlock, values.size() - begin);
     const MagnitudeScan scan = ScanMagnitudes(x, n);
     summary.zeros += scan.zeros;
+    // An infinity or NaN is least only where nothing else is.
+    summary.least_bits = std::min(summary.least_bits, scan.least);
     if (scan.most < kInfinityBits) {
       summary.amax_bits = std::max(summary.amax_bits, scan.most);
       size_t i = 0;

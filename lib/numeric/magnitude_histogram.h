@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace hif8 {
 
@@ -24,7 +25,8 @@ inline double BinEdge(uint32_t bin) {
 
 // What one pass over a run of values found beside the bins.
 struct RunSummary {
-  uint32_t amax_bits = 0;  // bits of the largest finite magnitude
+  uint32_t amax_bits = 0;            // bits of the largest finite magnitude
+  uint32_t least_bits = 0xFFFFFFFF;  // bits of the smallest finite magnitude above 0
   uint64_t zeros = 0;
   uint64_t nans = 0;
   uint64_t infs = 0;
@@ -46,8 +48,16 @@ class MagnitudeHistogram {
 
   uint64_t Count(uint32_t bin) const { return bins_[bin] >> kCountShift; }
   uint64_t LowSum(uint32_t bin) const { return bins_[bin] & kLowMask; }
-  // Entries [begin, end), packed: nonzero where Count() is.
   bool Empty(uint32_t bin) const { return bins_[bin] == 0; }
+  struct Bin {
+    uint64_t count, low_sum;
+  };
+  // A bin's Count() and LowSum(); empties it.
+  Bin Take(uint32_t bin) {
+    const uint64_t packed = std::exchange(bins_[bin], 0);
+    return {packed >> kCountShift, packed & kLowMask};
+  }
+  // Empties bins [begin, end).
   void Clear(uint32_t begin, uint32_t end);
   // Takes the zeros, `n` of them, out of bin 0 again, so that only positive magnitudes are left.
   void RemoveZeros(uint64_t n) { bins_[0] -= n << kCountShift; }

@@ -41,20 +41,27 @@ HWY_INLINE hn::Vec<DInt> CountIf(DInt d, hn::Vec<DInt> count, hn::Mask<DInt> mas
 void ScanMagnitudesV(const float* x, size_t n, MagnitudeScan* out) {
   const DInt d;
   const size_t lanes = hn::Lanes(d);
+  const hn::RebindToUnsigned<DInt> du;
   auto most = hn::Zero(d);
+  auto less = hn::Set(du, 0xFFFFFFFF);  // than the least by 1: zeros come out on top
   auto zeros = hn::Zero(d);
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     const auto magnitude = Magnitudes(d, x + i);
     most = hn::Max(most, magnitude);
+    less = hn::Min(less, hn::BitCast(du, hn::Sub(magnitude, hn::Set(d, 1))));
     zeros = CountIf(d, zeros, hn::Eq(magnitude, hn::Zero(d)));
   }
-  *out = {Most(d, most), Sum(d, zeros)};
+  uint32_t least = hn::GetLane(hn::MinOfLanes(du, less));
+  out->most = Most(d, most);
+  out->zeros = Sum(d, zeros);
   for (; i < n; ++i) {
     const uint32_t magnitude = std::bit_cast<uint32_t>(x[i]) & kMagnitude;
     out->most = std::max(out->most, magnitude);
+    least = std::min(least, magnitude - 1);
     out->zeros += magnitude == 0 ? 1 : 0;
   }
+  out->least = least == 0xFFFFFFFF ? least : least + 1;
 }
 
 void ScanPairsV(const float* x, const float* y, size_t n, PairScan* out) {

@@ -9,7 +9,8 @@
 namespace hif8 {
 
 struct MagnitudeScan {
-  uint32_t most = 0;  // bits of the largest magnitude, NaN and infinity included
+  uint32_t most = 0;            // bits of the largest magnitude, NaN and infinity included
+  uint32_t least = 0xFFFFFFFF;  // bits of the smallest magnitude above 0
   uint32_t zeros = 0;
 };
 // At most 2^31 values that are zero.

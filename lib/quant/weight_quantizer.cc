@@ -8,9 +8,12 @@
 
 #include "lib/core/error.h"
 #include "lib/core/parallel.h"
+#include "lib/numeric/vector_kernels.h"
 
 namespace hif8 {
 namespace {
+
+constexpr uint32_t kInfinityBits = 0x7F800000;
 
 // A piece of a weight that one call can encode: `size` elements from `begin`, with one scale for
 // all of them or one per element, from scale index `scale` on.
@@ -75,7 +78,7 @@ WeightScales SolveWeight(const std::string& name, const TensorView& weight,
   std::vector<ScaleChoice> choices(count);
   std::atomic<bool> finite = true;
   ForEachChannel(weight, layout, [&](size_t index, std::span<const float> values) {
-    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
+    if (ScanMagnitudes(values.data(), values.size()).most >= kInfinityBits) {
       finite = false;
       return;
     }

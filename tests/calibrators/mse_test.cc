@@ -171,7 +171,8 @@ TEST(TailSums, ErrorsOfAllOctavesAreThoseOfEach) {
         EXPECT_NEAR(grouped.ExactError(decisions, s), plain, 1e-5 * plain);
         EXPECT_NEAR(errors[i], plain, from_values.Uncertainty(decisions, s) + 1e-3 * plain);
       }
-      // The histogram was left empty.
+      // The histogram was left empty, below the segments too.
+      for (uint32_t bin = 0; bin < kFiniteBins; ++bin) ASSERT_TRUE(histogram.Empty(bin)) << bin;
       const RunSummary again = histogram.Add(x);
       TailSums repeated;
       repeated.Reset(&histogram, again, x.size());

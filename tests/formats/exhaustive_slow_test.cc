@@ -1,5 +1,6 @@
 // The vector paths against the scalar reference for all 2^32 fp32 patterns: encoding in both
 // overflow modes, quantizing and dequantizing in one go.
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -52,6 +53,37 @@ TEST(Hif8Exhaustive, OtherTargetsInSteps) {
   ForEachTarget([&] {
     Compare(61, Overflow::kSaturate);
     Compare(61, Overflow::kInfinity);
+  });
+}
+
+// One scale for a run is divided by with multiplications where the machine has them fused, a scale
+// for each value with a division: for all significands of a scale, around each multiple of 1/16.
+TEST(Hif8Exhaustive, DividesByEverySignificand) {
+  const NumberFormat& format = BuiltinFormats().Get("hif8");
+  constexpr uint32_t kSignificands = 1U << 23;
+  constexpr size_t kTogether = 4096;
+  ForEachTarget([&] {
+    // The plainest targets divide in both cases.
+    const size_t step = hwy::SupportedTargets() & (HWY_AVX3_DL | HWY_AVX2 | HWY_NEON) ? 1 : 1021;
+    std::atomic<uint64_t> wrong = 0;
+    ParallelFor(kSignificands / kTogether / step, [&](size_t task) {
+      for (size_t i = 0; i < kTogether; ++i) {
+        const auto bits = static_cast<uint32_t>(0x3F800000 + task * step * kTogether + i);
+        const auto scale = std::bit_cast<float>(bits);
+        std::array<float, 80> x, scales;
+        std::array<uint8_t, 80> codes, divided;
+        scales.fill(scale);
+        for (uint32_t k = 0; k < 80; ++k) {
+          const float product = static_cast<float>(16 + k / 5) / 16 * scale;
+          x[k] = std::bit_cast<float>(std::bit_cast<uint32_t>(product) + k % 5 - 2);
+        }
+        const auto* data = reinterpret_cast<const std::byte*>(x.data());
+        format.Encode(DType::kF32, data, ScaleOperand::One(scale), codes);
+        format.Encode(DType::kF32, data, ScaleOperand::PerValue(scales.data()), divided);
+        if (codes != divided) ++wrong;
+      }
+    });
+    EXPECT_EQ(wrong, 0U);
   });
 }
 

@@ -196,6 +196,47 @@ TEST_P(FormatSpans, DividesExactly) {
   });
 }
 
+// The same around every multiple of 1/16, by scales of all kinds.
+TEST_P(FormatSpans, DividesExactlyByManyScales) {
+  std::mt19937 random(29);
+  std::vector<float> scales = {0x1.000002p+0F, 0x1.fffffep-9F, 0x1.8p-5F,  0x1.7ffffep+3F,
+                               0x1.800002p+9F, 0x1.4p-60F,     0x1.4p+60F, 0x1.4p-61F,
+                               0x1.4p+61F,     0x1.2p+1F,      -0x1.2p+1F};
+  while (scales.size() < 200) {
+    scales.push_back(std::ldexp(
+        std::bit_cast<float>(static_cast<uint32_t>(0x3F800000U | (random() & 0x7FFFFFU))),
+        static_cast<int>(random() % 30) - 20));
+  }
+  std::vector<std::vector<float>> values(scales.size());
+  std::vector<std::vector<uint8_t>> expected(scales.size());
+  for (size_t k = 0; k < scales.size(); ++k) {
+    for (const int exponent : {-23, -16, -9, -5, -1, 0, 4, 8, 15}) {
+      for (int multiple = 16; multiple < 32; ++multiple) {
+        float x = std::ldexp(static_cast<float>(multiple), exponent - 4) * scales[k];
+        for (int i = 0; i < 4; ++i) x = std::nextafter(x, -kInf);
+        for (int i = 0; i < 8; ++i) values[k].push_back(x = std::nextafter(x, kInf));
+      }
+    }
+    for (const float x : values[k]) expected[k].push_back(Expected(x, scales[k]));
+  }
+  ForEachTarget([&] {
+    for (size_t k = 0; k < scales.size(); ++k) {
+      std::vector<uint8_t> codes(values[k].size());
+      format().Encode(DType::kF32, reinterpret_cast<const std::byte*>(values[k].data()),
+                      ScaleOperand::One(scales[k]), codes);
+      for (size_t i = 0; i < codes.size(); ++i) {
+        ASSERT_EQ(codes[i], expected[k][i]) << values[k][i] << " / " << scales[k];
+      }
+      std::vector<float> y(values[k].size());
+      format().QuantizeDequantize(values[k], ScaleOperand::One(scales[k]), y);
+      for (size_t i = 0; i < y.size(); ++i) {
+        ASSERT_EQ(y[i], format().DecodeTable()[expected[k][i]] * scales[k])
+            << values[k][i] << " / " << scales[k];
+      }
+    }
+  });
+}
+
 TEST_P(FormatSpans, AQuotientThatOverflowsSaturates) {
   const std::vector<float> values(70, 3e38F);
   const float scale = 0x1p-20F;

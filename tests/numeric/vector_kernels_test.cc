@@ -34,6 +34,7 @@ TEST(VectorKernels, Scans) {
       const uint32_t a = std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFF;
       const uint32_t b = std::bit_cast<uint32_t>(y[i]) & 0x7FFFFFFF;
       scan.most = std::max(scan.most, a);
+      if (a > 0) scan.least = std::min(scan.least, a);
       scan.zeros += x[i] == 0 ? 1 : 0;
       pairs.most_y = std::max(pairs.most_y, b);
       pairs.zero += y[i] == 0 ? 1 : 0;
@@ -46,6 +47,7 @@ TEST(VectorKernels, Scans) {
     OnEveryTarget([&] {
       const MagnitudeScan found = ScanMagnitudes(x.data(), n);
       EXPECT_EQ(found.most, scan.most);
+      EXPECT_EQ(found.least, scan.least);
       EXPECT_EQ(found.zeros, scan.zeros);
       const PairScan found_pairs = ScanPairs(x.data(), y.data(), n);
       EXPECT_EQ(found_pairs.most_x, scan.most);
