@@ -13,6 +13,7 @@ enum class OptionKind {
   kPath,
   kCount,  // an integer of at least 0
   kNumber,
+  kSize,       // of memory: "512M"
   kChoice,     // one of `choices`
   kPositional  // an argument without a name
 };

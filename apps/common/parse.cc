@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "lib/core/error.h"
+#include "lib/core/memory.h"
 #include "lib/core/suggest.h"
 
 namespace hif8::cli {
@@ -44,6 +45,9 @@ void CheckValue(const OptionSpec& spec, const GivenValue& value) {
       break;
     case OptionKind::kNumber:
       if (!ParseWhole(value.text, &number) || !std::isfinite(number)) fail("a number", "");
+      break;
+    case OptionKind::kSize:
+      if (!ParseSize(value.text)) fail("a size such as 512M or 1.5G", "");
       break;
     case OptionKind::kChoice:
       for (const std::string& choice : spec.choices) {
@@ -128,6 +132,10 @@ std::optional<double> ParsedOptions::Number(const std::string& name) const {
   double number = 0;
   if (!Has(name) || !ParseWhole(Text(name), &number)) return std::nullopt;
   return number;
+}
+
+std::optional<uint64_t> ParsedOptions::Size(const std::string& name) const {
+  return ParseSize(Text(name));
 }
 
 const std::vector<GivenValue>& ParsedOptions::All(const std::string& name) const {

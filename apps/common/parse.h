@@ -27,6 +27,7 @@ class ParsedOptions {
   // Valid numbers: parsing has checked them.
   std::optional<int64_t> Count(const std::string& name) const;
   std::optional<double> Number(const std::string& name) const;
+  std::optional<uint64_t> Size(const std::string& name) const;
   const std::vector<GivenValue>& All(const std::string& name) const;
   std::vector<std::string> Texts(const std::string& name) const;
   // Every value by its option's name.

@@ -17,6 +17,7 @@
 #include "formats/builtin.h"
 #include "lib/core/error.h"
 #include "lib/core/interrupt.h"
+#include "lib/core/memory.h"
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
 #include "lib/quant/config_use.h"
@@ -171,6 +172,7 @@ std::string SummaryText(const Report& report, const std::vector<GateResult>& gat
 void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   InstallInterruptHandler();
   SetThreads(ThreadCount(options));
+  SetMemoryLimit(options.Size("memory-limit").value_or(0));
   const ParseContext context{BuiltinFormats(), BuiltinCalibrators()};
   const RecipeAssignments assignments = MakeAssignments(options);
   const std::string recipe = options.Text("recipe", "inference");

@@ -6,9 +6,9 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <vector>
 
+#include "lib/core/memory.h"
 #include "lib/report/text_util.h"
 
 namespace hif8 {
@@ -72,17 +72,6 @@ std::array<uint64_t, 2> TotalBytes(const Model& model, const QuantPlan& plan) {
     total[1] += at == plan.weights.end() ? before : BytesAfter(at->second);
   }
   return total;
-}
-
-std::string SizeText(uint64_t bytes) {
-  constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
 size_t QuantizedCount(const QuantPlan& plan) {

@@ -170,6 +170,12 @@ void TensorStats::Add(const TensorView& tensor, size_t samples) {
   }
 }
 
+void TensorStats::Compact() {
+  if (!impl_->dense.allocated()) return;
+  impl_->Flush();
+  impl_->dense.Release();
+}
+
 void TensorStats::Merge(const TensorStats& later) {
   const Impl& other = *later.impl_;
   Impl& mine = *impl_;

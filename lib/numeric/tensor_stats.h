@@ -52,6 +52,8 @@ class TensorStats {
   // consecutive samples: equal parts along its memory when its size divides, else one trace entry
   // is repeated. An empty tensor adds nothing. Not to be called from two threads at once.
   void Add(const TensorView& tensor, size_t samples = 1);
+  // Gives back memory that Add() works with: for a record that nothing is added to for a while.
+  void Compact();
   // What one pass over this record's data and then the other's would give.
   void Merge(const TensorStats& later);
 

@@ -9,6 +9,7 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/interrupt.h"
+#include "lib/core/memory.h"
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
 #include "lib/quant/rare_experts.h"
@@ -51,6 +52,7 @@ class Pipeline {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     result_.seconds[stage] += elapsed.count();
     CheckInterrupt();
+    CheckOwnMemory("stage '" + std::string(stage) + "'");
   }
 
   void Warn(std::string message) {

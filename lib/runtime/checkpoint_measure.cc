@@ -6,13 +6,16 @@
 
 #include "lib/model/safetensors/written_checkpoint.h"
 #include "lib/runtime/checkpoint_source.h"
+#include "lib/runtime/memory_plan.h"
 #include "lib/runtime/network_run.h"
 #include "lib/runtime/token_scores.h"
 
 namespace hif8 {
 namespace {
 
-constexpr int64_t kHeadPieceElements = int64_t{1} << 24;  // 64 MiB of fp32, in both networks
+constexpr int64_t kHeadPieceElements = int64_t{1} << 22;  // 16 MiB of fp32, in both networks
+
+constexpr size_t kDecodedRows = 1024;  // of the embedding that are kept
 
 // Turns what the taps of one part see into the measurement.
 class MeasureSink : public TapSink {
@@ -25,6 +28,7 @@ class MeasureSink : public TapSink {
   // its outputs cannot be compared.
   void Aim(const PartGraph& part, const std::string& prefix, bool original,
            bool comparable = true) {
+    if (original) outputs_.clear();  // the last run's are compared by now
     original_ = original;
     comparable_ = comparable;
     targets_.clear();
@@ -102,7 +106,7 @@ class MeasurePass {
         heads_([this](PartOptions o) { return DecoderHead(spec_, std::move(o)); }, formats, &sink_,
                &log),
         log_(log),
-        memory_limit_(memory_limit / 2) {
+        memory_(PlanMemory(checkpoint->network(), run_.longest(), 2, false, memory_limit)) {
     measurement_.activation.resize(checkpoint_.activations().size());
     measurement_.output.resize(checkpoint_.layers().size());
     measurement_.accumulated.resize(checkpoint_.layers().size());
@@ -148,13 +152,14 @@ class MeasurePass {
   void Embed() {
     const std::string& name = run_.network().embedding;
     const CheckpointTensor& table = *checkpoint_.Find(name);
-    original_ = run_.Embed(memory_limit_, [&](int64_t begin, int64_t end, float* values) {
+    original_ = run_.Embed(memory_.hidden_states, [&](int64_t begin, int64_t end, float* values) {
       checkpoint_.ReadRows(table, begin, end, values);
     });
     const bool quantized = IsQuantized(name);
     std::map<int64_t, Tensor> rows;  // decoded once
-    other_ = run_.Embed(memory_limit_, [&](int64_t begin, int64_t end, float* values) {
+    other_ = run_.Embed(memory_.hidden_states, [&](int64_t begin, int64_t end, float* values) {
       if (!quantized) return checkpoint_.ReadRows(table, begin, end, values);
+      if (rows.size() >= kDecodedRows) rows.clear();
       Tensor& row = rows[begin];
       if (row.owner == nullptr) row = loader_.LoadRows(name, true, begin, end);
       std::copy_n(reinterpret_cast<const float*>(row.view.data), row.view.size(), values);
@@ -166,7 +171,7 @@ class MeasurePass {
     const auto options = [&](PartMode mode, int64_t b) {
       return Options(mode, network.BlockPrefix(b), network.Block(b, {}).layers);
     };
-    Prefetch constants(spec_.blocks, [&](int64_t b) {
+    Prefetch constants(spec_.blocks, memory_.prefetch, [&](int64_t b) {
       const PartGraph original = network.Block(b, options(PartMode::kOriginal, b));
       const PartGraph other = network.Block(b, options(PartMode::kQuantized, b));
       const PartGraph* both[] = {&original, &other};
@@ -180,8 +185,8 @@ class MeasurePass {
       NamedTensors inputs = constants.Take(b);
       AddScales(original.part, prefix, &inputs);
       AddScales(other.part, prefix, &inputs);
-      const std::unique_ptr<ExpertRouting> routing = run_.Route(b, memory_limit_);
-      const std::unique_ptr<ExpertRouting> other_routing = run_.Route(b, memory_limit_);
+      const std::unique_ptr<ExpertRouting> routing = run_.Route(b, memory_.hidden_states);
+      const std::unique_ptr<ExpertRouting> other_routing = run_.Route(b, memory_.hidden_states);
       for (size_t i = 0; i < run_.samples(); ++i) {
         sink_.Aim(original.part, prefix, true);
         run_.RunBlock(original, b, &inputs, i, original_.get(), original_.get(), routing.get());
@@ -207,7 +212,7 @@ class MeasurePass {
       return network.ExpertPrefix(block, active[static_cast<size_t>(at)]);
     };
     const auto count = static_cast<int64_t>(active.size());
-    Prefetch constants(count, [&](int64_t at) {
+    Prefetch constants(count, memory_.prefetch, [&](int64_t at) {
       const PartGraph original =
           DecoderExpert(spec_, Options(PartMode::kOriginal, prefix(at), layers));
       const PartGraph other =
@@ -332,7 +337,7 @@ class MeasurePass {
   MeasureSink sink_;
   PartSessions dense_, sparse_, experts_, norms_, heads_;
   LogSink& log_;
-  uint64_t memory_limit_;  // of each network's hidden states
+  MemoryPlan memory_;
   std::string activation_format_;
   std::unique_ptr<HiddenStates> original_, other_;
 };

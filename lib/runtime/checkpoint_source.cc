@@ -6,6 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/runtime/collect_pass.h"
+#include "lib/runtime/memory_plan.h"
 #include "lib/runtime/token_scores.h"
 
 namespace hif8 {
@@ -22,6 +23,15 @@ CheckpointSource::CheckpointSource(std::shared_ptr<const Checkpoint> checkpoint,
     CheckTokenIds(options_.calibration, spec.vocabulary);
   }
   CheckTokenIds(options_.evaluation, spec.vocabulary);
+  // Both passes fit, or neither is begun.
+  const auto plan = [&](const TokenData& data, int networks) {
+    size_t rows = 0;
+    for (const auto& sample : data.samples) rows = std::max(rows, sample.size());
+    PlanMemory(checkpoint_->network(), static_cast<int64_t>(rows), networks, false,
+               options_.memory_limit);
+  };
+  plan(options_.calibration, 1);
+  plan(options_.evaluation, 2);
 }
 
 std::vector<TensorStats> CheckpointSource::Collect(std::span<const int> wanted) {

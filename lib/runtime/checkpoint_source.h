@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/core/log.h"
+#include "lib/core/memory.h"
 #include "lib/model/safetensors/checkpoint.h"
 #include "lib/numeric/number_format.h"
 #include "lib/runtime/activation_source.h"
@@ -20,8 +21,9 @@ namespace hif8 {
 struct CheckpointSourceOptions {
   TokenData calibration;
   TokenData evaluation;  // without samples: the calibration data
-  // Hidden states of all samples beyond this many bytes go to a temporary file.
-  uint64_t memory_limit = uint64_t{1} << 30;
+  // Own memory that a pass may take, see PlanMemory(). Hidden states that find no room go to a
+  // temporary file.
+  uint64_t memory_limit = MemoryLimit();
   // Every row through every expert, for statistics only.
   bool route_all = false;
 };
@@ -29,7 +31,7 @@ struct CheckpointSourceOptions {
 class CheckpointSource : public ActivationSource {
  public:
   // Throws kModel when the architecture is not known or not supported, and for ids outside the
-  // vocabulary. `formats` and `log` must outlive the object.
+  // vocabulary, kEnvironment when a part of it does not fit into memory. `formats` and `log` must outlive the object.
   CheckpointSource(std::shared_ptr<const Checkpoint> checkpoint, CheckpointSourceOptions options,
                    const FormatRegistry& formats, LogSink& log);
 

@@ -39,6 +39,12 @@ void CollectSink::Aim(const PartGraph& part, const std::string& prefix,
   }
 }
 
+void CollectSink::Finish() {
+  for (TensorStats* target : targets_) {
+    if (target != nullptr) target->Compact();
+  }
+}
+
 void CollectSink::Observe(int id, const TensorView& x) {
   if (TensorStats* target = targets_[static_cast<size_t>(id)]) target->Add(x);
 }
@@ -69,16 +75,18 @@ CollectPass::CollectPass(const Checkpoint& checkpoint, const CheckpointSourceOpt
     throw UsageError("propagate: quantized is not available for models with experts",
                      "leave it out (propagate: original)");
   }
+  memory_ =
+      PlanMemory(run_.network(), run_.longest(), 1, propagation_ != nullptr, options_.memory_limit);
 }
 
 void CollectPass::RunBlocks(int64_t count, const std::set<int>& wanted,
                             std::vector<TensorStats>* stats, const AfterBlock& after) {
   const Network& network = run_.network();
   const CheckpointTensor& table = *checkpoint_.Find(network.embedding);
-  states_ = run_.Embed(options_.memory_limit, [&](int64_t begin, int64_t end, float* values) {
+  states_ = run_.Embed(memory_.hidden_states, [&](int64_t begin, int64_t end, float* values) {
     checkpoint_.ReadRows(table, begin, end, values);
   });
-  Prefetch constants(count, [&](int64_t b) {
+  Prefetch constants(count, memory_.prefetch, [&](int64_t b) {
     const PartGraph part = network.Block(b, {});
     const PartGraph* parts[] = {&part};
     return loader_.Load(parts, network.BlockPrefix(b));
@@ -92,13 +100,14 @@ void CollectPass::RunBlocks(int64_t count, const std::set<int>& wanted,
     const PartSession& block = (has_experts ? sparse_ : dense_).Get(options);
     sink_.Aim(block.part, network.BlockPrefix(b), checkpoint_, stats);
     NamedTensors inputs = constants.Take(b);
-    const std::unique_ptr<ExpertRouting> routing = run_.Route(b, options_.memory_limit);
+    const std::unique_ptr<ExpertRouting> routing = run_.Route(b, memory_.hidden_states);
     for (size_t i = 0; i < run_.samples(); ++i) {
       run_.RunBlock(block, b, &inputs, i, states_.get(), out, routing.get());
       log_.Progress("calibrate", static_cast<uint64_t>(b) * run_.samples() + i + 1,
                     static_cast<uint64_t>(count) * run_.samples());
     }
     inputs.clear();
+    sink_.Finish();
     if (has_experts) RunExperts(b, wanted, stats, routing.get());
     if (propagation_ != nullptr) RunQuantized(b, layers, *stats);
     if (after) after(b, states_.get());
@@ -120,7 +129,8 @@ void CollectPass::RunExperts(int64_t block, const std::set<int>& wanted,
     return network.ExpertPrefix(block, active[static_cast<size_t>(at)]);
   };
   const auto count = static_cast<int64_t>(active.size());
-  Prefetch constants(count, [&](int64_t at) { return loader_.Load(parts, prefix(at)); });
+  Prefetch constants(count, memory_.prefetch,
+                     [&](int64_t at) { return loader_.Load(parts, prefix(at)); });
   for (int64_t at = 0; at < count; ++at) {
     PartOptions options;
     options.observed = Observed(checkpoint_, wanted, prefix(at), outline.layers);

@@ -10,6 +10,7 @@
 
 #include "lib/numeric/tensor_stats.h"
 #include "lib/runtime/checkpoint_source.h"
+#include "lib/runtime/memory_plan.h"
 #include "lib/runtime/network_run.h"
 #include "lib/runtime/part_session.h"
 #include "lib/runtime/tap_sink.h"
@@ -21,6 +22,8 @@ class CollectSink : public TapSink {
  public:
   void Aim(const PartGraph& part, const std::string& prefix, const Checkpoint& checkpoint,
            std::vector<TensorStats>* stats);
+  // Nothing more comes from the part that was aimed at.
+  void Finish();
   void Observe(int id, const TensorView& x) override;
   void Compare(int, const TensorView&, const TensorView&) override {}
 
@@ -65,6 +68,7 @@ class CollectPass {
   PartSessions dense_, sparse_, experts_, norms_, heads_;
   LogSink& log_;
   const CheckpointSourceOptions& options_;
+  MemoryPlan memory_;
   std::unique_ptr<HiddenStates> states_;
   std::map<std::string, EncodedWeight> encoded_;  // of the block at work, by tensor
 };

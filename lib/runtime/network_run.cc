@@ -7,9 +7,8 @@ namespace hif8 {
 
 NetworkRun::NetworkRun(const Checkpoint& checkpoint, const TokenData& data)
     : checkpoint_(checkpoint), network_(checkpoint.network()), data_(data) {
-  int64_t longest = 0;
-  for (size_t i = 0; i < samples(); ++i) longest = std::max(longest, length(i));
-  table_ = MakeRopeTable(network_.spec.rope, longest);
+  for (size_t i = 0; i < samples(); ++i) longest_ = std::max(longest_, length(i));
+  table_ = MakeRopeTable(network_.spec.rope, longest_);
 }
 
 std::vector<size_t> NetworkRun::StateSizes() const {
@@ -90,6 +89,7 @@ void Prefetch::Start(int64_t step) {
 }
 
 NamedTensors Prefetch::Take(int64_t step) {
+  if (!ahead_) return load_(step);
   NamedTensors tensors = next_.get();
   Start(step + 1);
   return tensors;

@@ -24,6 +24,8 @@ class NetworkRun {
 
   const Network& network() const { return network_; }
   size_t samples() const { return data_.samples.size(); }
+  // Of the longest sample.
+  int64_t longest() const { return longest_; }
   int64_t length(size_t sample) const { return static_cast<int64_t>(data_.samples[sample].size()); }
   const std::vector<int64_t>& ids(size_t sample) const { return data_.samples[sample]; }
 
@@ -52,22 +54,28 @@ class NetworkRun {
   const Checkpoint& checkpoint_;
   const Network& network_;
   const TokenData& data_;
+  int64_t longest_ = 0;
   RopeTable table_;
   // The last mask of every window.
   std::map<int64_t, std::pair<std::vector<float>, Tensor>> masks_;
 };
 
-// Loads the constants of one step while the step before runs.
+// Loads the constants of one step while the step before runs or, without `ahead`, when they are
+// asked for: then the caller has released those of the step before.
 class Prefetch {
  public:
   using Load = std::function<NamedTensors(int64_t step)>;
-  Prefetch(int64_t steps, Load load) : steps_(steps), load_(std::move(load)) { Start(0); }
-  // Waits for the step, which must be the next one, and starts loading the one after it.
+  Prefetch(int64_t steps, bool ahead, Load load)
+      : steps_(steps), ahead_(ahead), load_(std::move(load)) {
+    if (ahead_) Start(0);
+  }
+  // The constants of the step, which must be the next one.
   NamedTensors Take(int64_t step);
 
  private:
   void Start(int64_t step);
   int64_t steps_;
+  bool ahead_;
   Load load_;
   std::future<NamedTensors> next_;
 };

@@ -6,10 +6,12 @@
 #include <functional>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "lib/core/error.h"
 #include "lib/core/interrupt.h"
+#include "lib/core/memory.h"
 
 namespace hif8 {
 namespace {
@@ -24,6 +26,8 @@ void ForEachRun(Dataset& data, const std::string& stage, LogSink& log,
     const DataRun run = data.Read(i);
     try {
       body(run);
+      CheckOwnMemory("the run of " + std::to_string(run.samples) +
+                     (run.samples == 1 ? " sample" : " samples"));
     } catch (const Error& error) {
       if (!error.where().empty() || error.code() == ErrorCode::kInterrupted) throw;
       const bool unsuited = data.synthetic() && error.hint().empty();

@@ -304,6 +304,23 @@ class CheckpointTest(unittest.TestCase):
         written, _ = read_file(self.out / "model.safetensors")
         self.assertEqual(written["model.layers.0.mlp.up_proj.weight"][0], "U8")
 
+    def test_what_does_not_fit_into_memory_is_named_before_any_work(self):
+        model = MODELS / "random-qwen3-moe"
+        data = ("--data", self.ids(range(40), range(40, 80)))
+        self.expect_error(model, 4, "block 'model.layers.", "40 rows", "give --memory-limit",
+                          args=(*data, "--memory-limit", "65M"))
+        self.expect_error(model, 2, "--memory-limit", "'much'", args=(*data, "--memory-limit", "much"))
+        self.expect_error(model, 4, "tensor 'model.layers.0.", "codes",
+                          args=("--recipe", "cast", "--memory-limit", "64M"))
+        for limit in ("80M", "4G"):
+            self.quantize(model, *data, "--memory-limit", limit)
+            written = (self.out / "model.safetensors").read_bytes()
+            report = json.loads((self.out / "report.json").read_text())
+            del report["run"]
+            if limit == "80M":
+                expected = (written, report)
+        self.assertEqual((written, report), expected)
+
     def test_same_bytes_for_any_number_of_threads(self):
         files = []
         for threads in (1, 2):

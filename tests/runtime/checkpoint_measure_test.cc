@@ -10,6 +10,7 @@
 #include "lib/model/safetensors/checkpoint_writer.h"
 #include "lib/runtime/checkpoint_source.h"
 #include "lib/runtime/hidden_states.h"
+#include "lib/runtime/memory_plan.h"
 #include "lib/runtime/token_scores.h"
 #include "tests/runtime/checkpoint_reference.h"
 
@@ -225,9 +226,24 @@ TEST_F(CheckpointMeasureTest, HiddenStatesInAFileGiveTheSame) {
   const fs::path model = kModels / "random-mistral-window";
   const TokenData ids = test::Reference(model).Ids();
   CheckpointSource memory(Checkpoint::Open(model), {ids, {}}, BuiltinFormats(), NullLog());
-  CheckpointSourceOptions options{ids, {}};
-  options.memory_limit = 0;
-  CheckpointSource file(Checkpoint::Open(model), options, BuiltinFormats(), NullLog());
+  CheckpointSourceOptions options{ids, ids};
+  options.evaluation.samples = {{1, 2}};
+  // The least that its largest block needs leaves no room for hidden states.
+  const auto checkpoint = Checkpoint::Open(model);
+  const auto rows = static_cast<int64_t>(ids.samples[0].size());
+  for (options.memory_limit = kProgramMemory;; options.memory_limit += 1024) {
+    try {
+      const MemoryPlan plan =
+          PlanMemory(checkpoint->network(), rows, 1, false, options.memory_limit);
+      EXPECT_FALSE(plan.prefetch);
+      EXPECT_LT(plan.hidden_states, ids.samples.size() * ids.samples[0].size() * sizeof(float) *
+                                        static_cast<size_t>(checkpoint->network().spec.hidden));
+      break;
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), ErrorCode::kEnvironment);
+    }
+  }
+  CheckpointSource file(checkpoint, options, BuiltinFormats(), NullLog());
   EXPECT_EQ(memory.Run().logits, file.Run().logits);
   HiddenStates spilled({3, 1}, 0);
   EXPECT_FALSE(spilled.in_memory());

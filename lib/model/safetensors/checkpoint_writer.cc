@@ -7,6 +7,7 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/interrupt.h"
+#include "lib/core/memory.h"
 #include "lib/core/output_dir.h"
 #include "lib/core/resume_list.h"
 #include "lib/model/safetensors/encode_ahead.h"
@@ -19,6 +20,7 @@ namespace {
 
 using Kind = OutputTensor::Kind;
 
+// More codes than these would not make it faster.
 constexpr uint64_t kMaxCodesAhead = uint64_t{640} << 20;
 // Elements that are converted at a time: small beside the caches' size, large beside a call's cost.
 constexpr size_t kPiece = size_t{1} << 16;
@@ -138,6 +140,33 @@ class ShardWriter {
   EncodedWeight encoded_;
 };
 
+// How many bytes of codes may wait. Beside them a weight that is at work takes memory of its own
+// where it is not used as it stands in the file: FP8 ones are decoded, and one scale for a whole
+// tensor is chosen from all its values in a row.
+uint64_t CodesAhead(const Checkpoint& source, const CheckpointPlan& plan,
+                    const std::vector<EncodeAhead::Item>& weights) {
+  std::map<int, Granularity> granularity;
+  for (const auto& [layer, scheme] : plan.layers) {
+    granularity[source.layers()[static_cast<size_t>(layer)].weight] = scheme.weight_granularity;
+  }
+  const uint64_t limit = MemoryLimit();
+  uint64_t beside = 0;
+  for (const EncodeAhead::Item& item : weights) {
+    const CheckpointTensor& tensor = source.tensor_of_weight(item.weight);
+    const bool decoded = tensor.scale != nullptr;
+    const bool in_a_row =
+        granularity[item.weight] == Granularity::kTensor && tensor.entry->dtype != DType::kF32;
+    const uint64_t values = ElementCount(tensor.entry->shape) * sizeof(float);
+    const uint64_t work = (decoded ? values : 0) + (in_a_row ? values : 0);
+    RequireMemory(work + item.bytes, limit, "tensor '" + tensor.name() + "'",
+                  SizeText(item.bytes) + " of codes" +
+                      (work > 0 ? ", " + SizeText(work) + " of values in fp32" : ""));
+    beside = std::max(beside, work);
+  }
+  const uint64_t taken = beside + kProgramMemory;
+  return std::min(kMaxCodesAhead, limit - std::min(limit, taken));
+}
+
 void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
                  const FormatRegistry& formats, const WeightEncoder& encode,
                  const std::vector<OutputShard>& shards, const fs::path& folder, LogSink& log) {
@@ -155,7 +184,8 @@ void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
       weights.push_back({tensor.weight, ElementCount(tensor.entry.shape)});
     }
   }
-  EncodeAhead encoder(std::move(weights), encode, kMaxCodesAhead);
+  const uint64_t ahead = CodesAhead(source, plan, weights);
+  EncodeAhead encoder(std::move(weights), encode, ahead);
   ShardWriter writer(source, formats, &encoder);
   for (size_t i = 0; i < shards.size(); ++i) {
     if (finished.IsFinished(shards[i].name, fingerprints[i])) {
