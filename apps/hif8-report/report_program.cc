@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/hif8-report/inspect.h"
+#include "apps/hif8-report/pair_report.h"
 #include "apps/hif8-report/task.h"
 #include "lib/core/error.h"
 #include "lib/core/output_dir.h"
@@ -22,13 +24,14 @@ std::vector<OptionSpec> Options() {
       {.name = "OUT",
        .kind = OptionKind::kPositional,
        .group = OptionGroup::kInput,
-       .help = "folder that hif8-calibrate wrote, or its report.json",
+       .help = "folder that hif8-calibrate wrote, or its report.json; before a quantized model the "
+               "original; or the word inspect before any model",
        .required = true,
        .brief = true},
       {.name = "OTHER",
        .kind = OptionKind::kPositional,
        .group = OptionGroup::kInput,
-       .help = "a second report: the one that OUT is compared with"},
+       .help = "quantized model whose weights are compared with OUT's, or the model to inspect"},
       {.name = "to",
        .kind = OptionKind::kChoice,
        .group = output,
@@ -75,6 +78,12 @@ std::vector<OptionSpec> Options() {
        .value = "LIST",
        .help = "columns of the table, separated by commas; --list columns names them",
        .brief = true},
+      {.name = "recipe",
+       .kind = OptionKind::kText,
+       .group = OptionGroup::kRun,
+       .value = "NAME|FILE",
+       .help = "inspect: the recipe to plan with, as for hif8-calibrate",
+       .default_text = "inference"},
       {.name = "fail-if",
        .kind = OptionKind::kText,
        .group = OptionGroup::kRun,
@@ -104,6 +113,10 @@ cli::ProgramSpec Spec() {
       {"The ten worst layers", "hif8-report out/ --top 10"},
       {"A gate for a CI job, with a file for its test report",
        "hif8-report out/ --fail-if 'output_sqnr<20' --to junit -o quant.xml"},
+      {"An original and a quantized model by their files alone, whoever wrote them",
+       "hif8-report Qwen3-8B/ Qwen3-8B-HiF8/ --fail-if 'weight_sqnr<25' --fail-if 'unmatched>0'"},
+      {"What is in a model, and what a recipe would do with it",
+       "hif8-report inspect model.onnx --recipe cast"},
       {"A table for the summary of a job", "hif8-report out/ --to markdown >> summary.md"},
       {"Convolutions that lost small values, largest share first",
        "hif8-report out/ --where op=Conv --sort weight_zeroed_rate:desc"},
@@ -178,12 +191,21 @@ std::unique_ptr<Error> GateError(const std::vector<GateResult>& gates) {
   }
 }
 
+Report ReadOrMakeReport(ReportTask task, const cli::ParsedOptions& options, cli::Console& console) {
+  if (task == ReportTask::kOneRun) return ReadReport(options.Text("OUT"));
+  Report report = ReportOfPair(options.Text("OUT"), options.Text("OTHER"), console.log());
+  report.run.command = options.command();
+  return report;
+}
+
 void Run(const cli::ParsedOptions& options, cli::Console& console) {
   if (console.json() && options.Has("to") && options.Text("to") != "json") {
     throw UsageError("--json and --to " + options.Text("to") + " ask for two forms",
                      "give one of them");
   }
-  if (TaskOf(options) != ReportTask::kOneRun) {
+  const ReportTask task = TaskOf(options);
+  if (task == ReportTask::kInspect) return Inspect(options, console);
+  if (task == ReportTask::kTwoRuns) {
     throw UsageError("OTHER: nothing compares '" + options.Text("OUT") + "' with '" +
                          options.Text("OTHER") + "' yet",
                      "give one report at a time");
@@ -195,7 +217,7 @@ void Run(const cli::ParsedOptions& options, cli::Console& console) {
   WriteOptions write = MakeWriteOptions(options, console);
   std::vector<Gate> gates;
   for (const std::string& text : options.Texts("fail-if")) gates.push_back(ParseGate(text));
-  const Report report = ReadReport(options.Text("OUT"));
+  const Report report = ReadOrMakeReport(task, options, console);
   for (const Gate& gate : gates) write.gates.push_back(EvaluateGate(gate, report));
 
   const std::string form = console.json() ? "json" : options.Text("to", "text");

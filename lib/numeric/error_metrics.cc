@@ -132,6 +132,10 @@ double ErrorMetrics::Cosine() const {
   return norms > 0 ? product_ / norms : std::numeric_limits<double>::quiet_NaN();
 }
 
+double ErrorMetrics::Gain() const {
+  return signal_ > 0 ? product_ / signal_ : std::numeric_limits<double>::quiet_NaN();
+}
+
 double ErrorMetrics::ZeroRate() const { return Ratio(zero_, count_); }
 double ErrorMetrics::ZeroedRate() const { return Ratio(zeroed_, count_); }
 double ErrorMetrics::SaturationRate() const { return Ratio(saturated_, ranged_); }

@@ -26,6 +26,8 @@ class ErrorMetrics {
   // added.
   double SqnrDb() const;
   double Cosine() const;  // NaN when undefined
+  // The factor by which y fits x best: sum xy / sum x^2; NaN when undefined.
+  double Gain() const;
   // Shares; NaN when nothing was counted.
   double ZeroRate() const;        // share with y = 0
   double ZeroedRate() const;      // share with y = 0 although x != 0

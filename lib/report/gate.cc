@@ -77,6 +77,11 @@ const std::vector<NetworkMetric>& NetworkMetrics() {
          items.push_back({"network", report.coverage.macs});
        }},
       {"size_ratio", "size of the files, after by before", CollectSizeRatio},
+      {"unmatched", "tensors that only one of two compared models has",
+       [](const Report& report, Items& items) {
+         if (!report.unmatched) return;
+         items.push_back({"model", static_cast<double>(report.unmatched->size())});
+       }},
       {"kv_sqnr", "SQNR in dB of every cached K and V", OfKvCache(&OperandReport::sqnr_db)},
       {"kv_zero_rate", "zero rate of every cached K and V", OfKvCache(&OperandReport::zero_rate)},
   };

@@ -128,6 +128,12 @@ struct DataReport {
   bool is_calibration_data = false;  // evaluation only: the data that scales were chosen on
 };
 
+// A tensor of one model that the other has not, after a comparison of files.
+struct UnmatchedReport {
+  std::string name;
+  std::string in;  // "original" or "quantized": the model that has it
+};
+
 // All that may differ between two runs with the same result.
 struct RunReport {
   std::string version, command, host;
@@ -145,6 +151,7 @@ struct Report {
   std::vector<KvCacheReport> kv_cache;
   std::vector<ComparisonReport> comparisons;
   std::vector<FormatReport> formats;
+  std::optional<std::vector<UnmatchedReport>> unmatched;  // only of a comparison of files
   NetworkReport network;
   CoverageReport coverage;
   RecipeReport recipe;

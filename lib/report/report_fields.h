@@ -99,6 +99,13 @@ void Fields(T& o, V&& visit) {
 }
 
 template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, UnmatchedReport>
+void Fields(T& o, V&& visit) {
+  visit("name", o.name);
+  visit("in", o.in);
+}
+
+template <typename T, typename V>
 requires std::same_as<std::remove_const_t<T>, NetworkOutputReport>
 void Fields(T& o, V&& visit) {
   visit("name", o.name);
@@ -176,6 +183,7 @@ void Fields(T& o, V&& visit) {
   visit("kv_cache", o.kv_cache);
   visit("comparisons", o.comparisons);
   visit("formats", o.formats);
+  visit("unmatched", o.unmatched);
   visit("network", o.network);
   visit("coverage", o.coverage);
   visit("recipe", o.recipe);

@@ -23,6 +23,8 @@ const char* const kStatusNames[] = {"kept", "quantized"};
 
 template <typename T>
 Json ToJson(const T& value);
+template <typename T>
+Json ToJson(const std::vector<T>& list);
 
 Json ToJson(const Measured& value) {
   if (!value || std::isnan(*value)) return nullptr;

@@ -24,6 +24,22 @@ std::string DataLine(const RunReport& run) {
   return line;
 }
 
+// What has no partner, one line a tensor.
+void AddUnmatched(const Report& report, std::vector<std::string>* lines) {
+  if (!report.unmatched) return;
+  constexpr size_t kMost = 20;  // of each model; the other forms have all of them
+  for (const std::string model : {"original", "quantized"}) {
+    size_t count = 0;
+    for (const UnmatchedReport& tensor : *report.unmatched) {
+      if (tensor.in != model || ++count > kMost) continue;
+      lines->push_back("only in the " + model + " model: " + CleanText(tensor.name));
+    }
+    if (count > kMost) {
+      lines->push_back(fmt::format("only in the {} model: {} more", model, count - kMost));
+    }
+  }
+}
+
 bool Filled(const Column& column, const std::vector<const LayerReport*>& layers) {
   return std::any_of(layers.begin(), layers.end(), [&](const LayerReport* layer) {
     return CellText(column, column.get(*layer)) != "-";
@@ -64,6 +80,7 @@ std::vector<std::string> SummaryLines(const Report& report) {
     lines.push_back(line);
   }
   if (const std::string line = DataLine(report.run); !line.empty()) lines.push_back(line);
+  AddUnmatched(report, &lines);
   if (report.run.synthetic) lines.push_back("warning: the data was made up: a smoke test only");
   for (const std::string& warning : report.run.warnings) {
     lines.push_back("warning: " + CleanText(warning));

@@ -35,6 +35,36 @@ def message(fields):
     return out
 
 
+def fields_of(data):
+    """A serialized message as message() takes it; nested ones stay bytes."""
+    fields, at = [], 0
+
+    def number():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        key = number()
+        if key & 7 == 0:
+            fields.append((key >> 3, number()))
+        elif key & 7 == 5:
+            fields.append((key >> 3, struct.unpack("<f", data[at : at + 4])[0]))
+            at += 4
+        else:
+            assert key & 7 == 2, key
+            size = number()
+            fields.append((key >> 3, bytes(data[at : at + size])))
+            at += size
+    return fields
+
+
 def tensor(name, array):
     """An initializer that holds its bytes in raw_data."""
     array = np.asarray(array)

@@ -26,6 +26,16 @@ def read_file(path):
     return tensors, metadata
 
 
+def write_file(path, tensors):
+    """The way back, from name -> (dtype, shape, bytes)."""
+    header, data = {}, b""
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
 def floats(tensor):
     dtype, _, data = tensor
     if dtype == "F32":

@@ -1,0 +1,102 @@
+#include "apps/hif8-report/inspect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "apps/hif8-report/inspection.h"
+#include "calibrators/builtin.h"
+#include "formats/builtin.h"
+#include "lib/core/error.h"
+#include "lib/model/onnx/onnx_model.h"
+#include "lib/model/safetensors/checkpoint.h"
+#include "lib/quant/config.h"
+#include "lib/quant/plan.h"
+#include "lib/report/text_util.h"
+#include "lib/runtime/session.h"
+
+namespace hif8 {
+namespace {
+
+// As something that can be quantized. Throws kModel where it cannot, such as when it already is.
+std::shared_ptr<const Model> OpenToQuantize(const std::string& path, std::string_view kind,
+                                            LogSink& log) {
+  if (kind == "safetensors") return Checkpoint::Open(path);
+  OnnxLoadOptions options;
+  options.evaluate = [](const RunnableGraph& graph) { return Session(graph, {}).Run({}); };
+  namespace fs = std::filesystem;
+  return OnnxModel::Load(fs::is_directory(path) ? fs::path(path) / "model.onnx" : fs::path(path),
+                         log, options);
+}
+
+std::string PlanText(const Model& model, const QuantPlan& plan, size_t layer) {
+  const LayerPlan& decided = plan.layers[layer];
+  if (!decided.quantized) return "kept: " + decided.reason;
+  const WeightPlan& weight = plan.weights.at(model.layers()[layer].weight);
+  return fmt::format("{} {} {}", weight.format->name(), GranularityName(weight.config.granularity),
+                     weight.rule->name());
+}
+
+void AddPlan(const std::string& path, const QuantConfig& config, const ParseContext& context,
+             LogSink& log, Inspection* inspection) {
+  std::shared_ptr<const Model> model;
+  try {
+    model = OpenToQuantize(path, inspection->kind, log);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kModel) throw;
+    inspection->plan_summary = "no plan: " + error.message();
+    return;
+  }
+  const QuantPlan plan = MakePlan(*model, config, context);
+  std::map<std::string, std::string> of_tensor;
+  size_t quantized = 0;
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    quantized += plan.layers[i].quantized ? 1 : 0;
+    const int weight = model->layers()[i].weight;
+    if (weight < 0) continue;
+    std::string& text = of_tensor[model->weights()[static_cast<size_t>(weight)].name];
+    if (text.empty()) text = PlanText(*model, plan, i);
+  }
+  for (InspectedTensor& tensor : inspection->tensors) {
+    const auto found = of_tensor.find(tensor.stored.name);
+    if (found != of_tensor.end()) tensor.plan = found->second;
+  }
+  inspection->plan_summary =
+      fmt::format("recipe {} would quantize {} of {} layers, {} of the parameters",
+                  inspection->recipe, quantized, plan.layers.size(),
+                  PercentText(ToMeasured(ComputeCoverage(*model, plan).parameters)));
+}
+
+}  // namespace
+
+void Inspect(const cli::ParsedOptions& options, cli::Console& console) {
+  for (const char* other : {"output", "sort", "top", "where", "columns", "compare", "fail-if"}) {
+    if (!options.Has(other)) continue;
+    throw UsageError("--" + std::string(other) + " has no meaning for inspect",
+                     "inspect takes --recipe and --json");
+  }
+  const std::string form = options.Text("to", "text");
+  if (form != "text" && form != "json") {
+    throw UsageError("--to " + form + ": inspect prints text or json",
+                     "leave it out, or give json");
+  }
+  const ParseContext context{BuiltinFormats(), BuiltinCalibrators()};
+  const std::string recipe = options.Text("recipe", "inference");
+  const QuantConfig config = LoadConfig(recipe, {}, {}, context);
+  const std::string path = options.Text("OTHER");
+  const std::unique_ptr<StoredModel> model = OpenStoredModel(path, context.formats);
+  const NumberFormat& format = context.formats.Get(config.weights.format);
+  Inspection inspection =
+      InspectTensors(*model, context.formats, config.weights.target, console.log());
+  inspection.recipe = recipe;
+  AddPlan(path, config, context, console.log(), &inspection);
+  const bool json = console.json() || form == "json";
+  console.Print(
+      json ? InspectionJson(inspection)
+           : InspectionText(inspection, format, console.unicode(), console.stdout_width()));
+}
+
+}  // namespace hif8

@@ -1,0 +1,188 @@
+#include "lib/model/safetensors/stored_checkpoint.h"
+
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "lib/core/error.h"
+#include "lib/core/output_dir.h"
+#include "lib/model/safetensors/model_config.h"
+#include "lib/model/safetensors/output_layout.h"
+#include "lib/model/safetensors/shard_list.h"
+#include "lib/model/safetensors/tensor_roles.h"
+#include "lib/numeric/packed_codes.h"
+
+namespace hif8 {
+namespace {
+
+constexpr std::string_view kPacked = "_packed";
+
+// What a quantized module or attention has besides its codes.
+constexpr std::array<std::string_view, 9> kParts = {
+    ".weight_scale", ".weight_scale_inv", ".input_scale",  ".output_scale", ".k_scale",
+    ".v_scale",      ".kv_latent_scale",  ".k_rope_scale", ".weight_shape"};
+
+struct Source {
+  const SafetensorsFile* shard = nullptr;
+  const SafetensorsEntry* entry = nullptr;
+};
+
+class StoredCheckpoint : public StoredModel {
+ public:
+  StoredCheckpoint(const std::filesystem::path& path, const FormatRegistry& formats)
+      : path_(path), files_(FindShards(path)), plain_format_(formats.names().front()) {
+    ReadConfig();
+    for (const auto& shard : files_.shards) {
+      file_bytes_ += shard->file_bytes();
+      for (const SafetensorsEntry& entry : shard->tensors()) {
+        entries_.emplace(entry.name, Source{shard.get(), &entry});
+      }
+    }
+    for (const auto& shard : files_.shards) {
+      for (const SafetensorsEntry& entry : shard->tensors()) {
+        if (!IsPart(entry.name)) Add({shard.get(), &entry});
+      }
+    }
+  }
+
+  std::string_view kind() const override { return "safetensors"; }
+  const std::filesystem::path& path() const override { return path_; }
+  uint64_t file_bytes() const override { return file_bytes_; }
+  const std::vector<StoredTensor>& tensors() const override { return tensors_; }
+
+  Tensor Read(size_t index) const override {
+    const Source& source = sources_[index];
+    Tensor stored = source.shard->Read(*source.entry);
+    const StoredTensor& tensor = tensors_[index];
+    if (tensor.format.empty() || stored.view.bytes() == tensor.size()) return stored;
+    std::byte* bytes = nullptr;  // two codes a byte
+    Tensor codes = Tensor::Allocate(DType::kU8, tensor.shape, &bytes);
+    UnpackCodes({reinterpret_cast<const uint8_t*>(stored.view.data), stored.view.bytes()},
+                static_cast<size_t>(tensor.shape.back()),
+                {reinterpret_cast<uint8_t*>(bytes), tensor.size()});
+    return codes;
+  }
+
+  std::vector<float> ReadScales(size_t index) const override {
+    const Source& source = scales_[index];
+    if (source.entry == nullptr) return {};
+    const Tensor stored = source.shard->Read(*source.entry);
+    std::vector<float> scales(stored.view.size());
+    if (IsFloat(stored.view.dtype)) {
+      ConvertToFloat(stored.view.dtype, stored.view.data, scales.size(), scales.data());
+    } else {  // E8M0
+      const auto* codes = reinterpret_cast<const uint8_t*>(stored.view.data);
+      for (size_t i = 0; i < scales.size(); ++i) scales[i] = E8M0Value(codes[i]);
+    }
+    return scales;
+  }
+
+ private:
+  void ReadConfig() {
+    const bool folder = std::filesystem::is_directory(path_);
+    const std::filesystem::path file = (folder ? path_ : path_.parent_path()) / "config.json";
+    if (!std::filesystem::exists(file)) return;
+    const ModelConfig quantization =
+        ModelConfig::Parse(ReadFile(file), file.string()).Object("quantization_config");
+    plain_format_ = quantization.String("number_format", plain_format_);
+    block_ = quantization.Integers("weight_block_size", block_);
+  }
+
+  const Source* Find(const std::string& name) const {
+    const auto it = entries_.find(name);
+    return it == entries_.end() ? nullptr : &it->second;
+  }
+
+  // True for what belongs to a tensor that is there; the rest of a lost one is listed by itself.
+  bool IsPart(const std::string& name) const {
+    for (const std::string_view suffix : kParts) {
+      if (!name.ends_with(suffix)) continue;
+      const std::string module = name.substr(0, name.size() - suffix.size());
+      if (!suffix.starts_with(".weight") && !suffix.starts_with(".input")) return true;
+      return Find(module + ".weight") != nullptr || Find(module + ".weight_packed") != nullptr;
+    }
+    return name.ends_with("_scale") && Find(name.substr(0, name.rfind('_'))) != nullptr;
+  }
+
+  const Source* ScalesOf(const std::string& name) const {
+    for (const char* suffix : {"_scale_inv", "_scale"}) {
+      if (const Source* found = Find(name + suffix)) return found;
+    }
+    return nullptr;
+  }
+
+  void Add(const Source& source) {
+    StoredTensor tensor;
+    tensor.name = source.entry->name;
+    tensor.shape = source.entry->shape;
+    tensor.dtype = source.entry->dtype;
+    tensor.bytes = source.entry->bytes();
+    const bool packed = tensor.name.ends_with(kPacked) && tensor.dtype == DType::kU8;
+    if (packed) tensor.name.erase(tensor.name.size() - kPacked.size());
+    const Source* scales = ScalesOf(tensor.name);
+    if (packed && !tensor.shape.empty()) tensor.shape.back() *= 2;
+    if (scales != nullptr) {
+      SetCodes(packed, *scales, &tensor);
+    } else if (!IsFloat(tensor.dtype)) {
+      tensor.unknown = std::string(DTypeName(tensor.dtype)) + " without scales";
+    }
+    const TensorPlace place = PlaceTensor(tensor.name, tensor.shape);
+    if (place.role != TensorRole::kOther) {
+      const bool table = place.role == TensorRole::kEmbedding;
+      tensor.layers.push_back({place.module, table ? "Embedding" : "Linear"});
+    }
+    if (const Source* scale = Find(InputScaleName(tensor.name))) {
+      if (scale->entry->dtype == DType::kF32 && ElementCount(scale->entry->shape) == 1) {
+        std::memcpy(&tensor.input_scale.emplace(), scale->shard->Bytes(*scale->entry).data(),
+                    sizeof(float));
+      }
+    }
+    tensors_.push_back(std::move(tensor));
+    sources_.push_back(source);
+    scales_.push_back(scales != nullptr ? *scales : Source());
+  }
+
+  void SetCodes(bool packed, const Source& scales, StoredTensor* tensor) const {
+    const DType scale_type = scales.entry->dtype;
+    const bool powers = scale_type == DType::kU8;
+    tensor->bytes += scales.entry->bytes();
+    tensor->format = FormatOf(packed, powers, tensor->dtype);
+    const Shape block = powers ? Shape{1, 32} : Shape(block_.begin(), block_.end());
+    if (tensor->format.empty() || !(powers || IsFloat(scale_type)) ||
+        !FindTiles(tensor->shape, scales.entry->shape, block, &tensor->tiles)) {
+      tensor->unknown = std::string(DTypeName(tensor->dtype)) + " " + ShapeText(tensor->shape) +
+                        " with scales " + std::string(DTypeName(scale_type)) + " " +
+                        ShapeText(scales.entry->shape);
+      tensor->format.clear();
+    }
+  }
+
+  // Empty for types that hold no codes known here.
+  std::string FormatOf(bool packed, bool powers, DType dtype) const {
+    if (packed) return powers ? "mxfp4" : "";
+    if (dtype == DType::kF8E4M3) return powers ? "mxfp8" : "fp8_e4m3";
+    if (dtype == DType::kF8E5M2) return "fp8_e5m2";
+    if (dtype == DType::kI8) return "int8";
+    return dtype == DType::kU8 ? plain_format_ : "";
+  }
+
+  std::filesystem::path path_;
+  ShardList files_;
+  std::string plain_format_;
+  std::vector<int64_t> block_ = {128, 128};
+  uint64_t file_bytes_ = 0;
+  std::unordered_map<std::string, Source> entries_;
+  std::vector<StoredTensor> tensors_;
+  std::vector<Source> sources_, scales_;  // of tensors_
+};
+
+}  // namespace
+
+std::unique_ptr<StoredModel> OpenStoredCheckpoint(const std::filesystem::path& path,
+                                                  const FormatRegistry& formats) {
+  return std::make_unique<StoredCheckpoint>(path, formats);
+}
+
+}  // namespace hif8

@@ -1,0 +1,99 @@
+// A model's constant tensors as its files hold them, whoever wrote them: plain values, or codes of
+// a number format with their scales. Unlike Model, which is what can be quantized, this is what is
+// there.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/core/tensor.h"
+#include "lib/numeric/block_scale.h"
+#include "lib/numeric/number_format.h"
+
+namespace hif8 {
+
+// A layer that a tensor is the weight of.
+struct StoredLayer {
+  std::string name;
+  std::string op;
+};
+
+struct StoredTensor {
+  std::string name;                  // what it is called where it is not quantized
+  Shape shape;                       // of its values
+  DType dtype = DType::kF32;         // of what is stored: values or codes
+  std::string format;                // the codes' number format; empty: the values themselves
+  TileLayout tiles;                  // of codes: which of them share a scale
+  uint64_t bytes = 0;                // values, or codes and scales
+  std::string unknown;               // why the values cannot be told, or empty
+  std::optional<float> input_scale;  // static scale of its layers' input
+  std::vector<StoredLayer> layers;
+
+  size_t size() const { return ElementCount(shape); }
+  bool HasValues() const { return unknown.empty(); }
+};
+
+class StoredModel {
+ public:
+  virtual ~StoredModel() = default;
+  virtual std::string_view kind() const = 0;  // "onnx" or "safetensors"
+  virtual const std::filesystem::path& path() const = 0;
+  virtual uint64_t file_bytes() const = 0;
+  // In the files' order; scales are part of their tensor.
+  virtual const std::vector<StoredTensor>& tensors() const = 0;
+  // Values as stored, or one code per element. Mapped, not copied, where the file allows; valid as
+  // long as this object. Throws kModel where it is damaged.
+  virtual Tensor Read(size_t index) const = 0;
+  // One for each tile; empty where there are no codes.
+  virtual std::vector<float> ReadScales(size_t index) const = 0;
+};
+
+// An ONNX file, a folder with model.onnx, a checkpoint's folder or a .safetensors file. Nothing but
+// headers is read of a checkpoint. Throws kModel for anything else.
+std::unique_ptr<StoredModel> OpenStoredModel(const std::filesystem::path& path,
+                                             const FormatRegistry& formats);
+
+// Tiles by the shapes of codes and scales: dimension by dimension one scale for all, one for each,
+// or (the last two) one for every block of `block` elements; a single scale for everything. False
+// when the shapes do not fit together.
+bool FindTiles(const Shape& codes, const Shape& scales, const Shape& block, TileLayout* tiles);
+
+// A tensor's values as fp32, or as stored where they are floats, run by run along its first
+// dimension, so that memory does not grow with the tensor.
+class TensorPieces {
+ public:
+  // `tensor` must have values. The model and the formats must outlive the object.
+  TensorPieces(const StoredModel& model, size_t index, const FormatRegistry& formats);
+
+  struct Piece {
+    TensorView values;               // floats
+    TileLayout tiles;                // of the piece; with codes
+    std::span<const uint8_t> codes;  // empty: stored as floats
+    std::span<const float> scales;   // of these tiles
+  };
+  // Rows of the first dimension that may be cut apart: all tiles begin at a multiple of it.
+  int64_t row_step() const { return row_step_; }
+  int64_t rows() const { return rows_; }
+  // About four million values: a multiple of `step`, which is one of row_step().
+  int64_t rows_per_piece(int64_t step) const;
+  int64_t rows_per_piece() const { return rows_per_piece(row_step_); }
+  // Rows [begin, end), begin a multiple of row_step(). Valid until the next call.
+  const Piece& Read(int64_t begin, int64_t end);
+
+ private:
+  const StoredTensor& tensor_;
+  const NumberFormat* format_ = nullptr;  // of codes
+  Tensor stored_;
+  std::vector<float> scales_;
+  int64_t rows_ = 1, row_step_ = 1;
+  std::vector<float> decoded_;
+  Piece piece_;
+};
+
+}  // namespace hif8

@@ -1,0 +1,481 @@
+"""Runs hif8-report on an original and a quantized model: pair_test.py BIN_DIR ROOT.
+
+Errors are planted into quantized files with Python alone, and must be found; the numbers of files that nothing was
+done to are compared with ones computed here.
+"""
+
+import bisect
+import csv
+import io
+import json
+import math
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+from onnx_emit import Graph, fields_of, message, model, node, value
+from plain_files import floats, read_file, sqnr, write_file
+
+BIN, ROOT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+MODELS = ROOT / "tests" / "data" / "models"
+LAYER = "model.layers.1.mlp.up_proj"
+
+
+def e4m3_values():
+    """OCP E4M3FN by its definition."""
+    values = []
+    for code in range(128):
+        exponent, fraction = code >> 3, code & 7
+        values.append(math.ldexp(fraction, -9) if exponent == 0 else math.ldexp(8 + fraction, exponent - 10))
+    return values[:127]  # the last code is NaN
+
+
+E4M3 = e4m3_values()
+
+
+def to_e4m3(x):
+    a = min(abs(x), 448.0)
+    at = bisect.bisect_left(E4M3, a)
+    if at > 0 and (at == len(E4M3) or a - E4M3[at - 1] <= E4M3[at] - a):
+        at -= 1
+    return at | (0x80 if x < 0 else 0)
+
+
+def e4m3(code):
+    return -E4M3[code & 127] if code >= 128 else E4M3[code]
+
+
+class PairCase(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def run_program(self, program, *args, code=0):
+        done = subprocess.run(
+            [BIN / program, *map(str, args)], capture_output=True, text=True, check=False, timeout=120, cwd=self.folder
+        )
+        self.assertEqual(done.returncode, code, done.stdout[-1000:] + done.stderr[-2000:])
+        return done
+
+    def report(self, original, quantized, *args, code=0):
+        """The report, which must keep the schema."""
+        done = self.run_program("hif8-report", original, quantized, "--to", "json", "-q", *args, code=code)
+        path = self.folder / "pair.json"
+        path.write_text(done.stdout)
+        checked = subprocess.run(
+            [sys.executable, ROOT / "tests/report/validate.py", ROOT / "docs/report.schema.json", path],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        return json.loads(done.stdout), done.stderr
+
+    def expect_found(self, original, quantized, layer, tensor, *parts, below=20):
+        """The planted error is the one warning, its layer the only one that is bad, and a gate sees it."""
+        report, _ = self.report(original, quantized)
+        (warning,) = report["run"]["warnings"]
+        for part in (tensor + ": ", *parts):
+            self.assertIn(part, warning)
+        bad = [x["name"] for x in report["layers"] if x["weight"] and x["weight"]["sqnr_db"] < below]
+        self.assertEqual(bad, [layer])
+        _, told = self.report(original, quantized, "--fail-if", f"weight_sqnr<{below}", code=1)
+        self.assertIn("failed for 1 of", told)
+        self.assertIn(layer, told)
+        text = self.run_program("hif8-report", original, quantized).stdout
+        self.assertTrue(text.splitlines()[1].startswith(layer), text)
+        self.assertIn("warning: " + warning, text)
+        return report
+
+
+class SafetensorsPair(PairCase):
+    def setUp(self):
+        super().setUp()
+        self.original = MODELS / "random-qwen2"
+        self.quantized = self.folder / "quantized"
+        self.run_program("hif8-calibrate", self.original, "-o", self.quantized, "--recipe", "cast", "-q")
+        self.file = self.quantized / "model.safetensors"
+        self.tensors, _ = read_file(self.file)
+
+    def plant(self, change):
+        change(self.tensors)
+        write_file(self.file, self.tensors)
+
+    def test_a_sound_pair(self):
+        own = json.loads((self.quantized / "report.json").read_text())
+        report, _ = self.report(self.original, self.quantized, "--fail-if", "unmatched>0", "--fail-if", "weight_sqnr<30")
+        self.assertEqual(report["run"]["warnings"], [])
+        self.assertEqual(report["unmatched"], [])
+        weights = [x for x in own["layers"] if x["op"] != "MatMul"]  # else products of two activations
+        self.assertEqual([x["name"] for x in report["layers"]], [x["name"] for x in weights])
+        for now, then in zip(report["layers"], weights):
+            self.assertEqual(now["status"], then["status"])
+            if now["weight"] is None:
+                continue
+            for field in ("zero_rate", "saturation_rate", "amax", "bytes_before", "bytes_after", "granularity"):
+                self.assertEqual(now["weight"][field], then["weight"][field], field)
+            self.assertAlmostEqual(now["weight"]["sqnr_db"], then["weight"]["sqnr_db"], places=9)
+            self.assertAlmostEqual(now["weight"]["target"], 16, places=4)
+            self.assertEqual(now["weight"]["notes"], [])
+        self.assertAlmostEqual(report["coverage"]["parameters"], own["coverage"]["parameters"], places=12)
+        rows = csv.DictReader(io.StringIO(self.run_program(
+            "hif8-report", self.original, self.quantized, "--to", "csv", "--columns", "layer,weight_format").stdout))
+        self.assertEqual({r["weight_format"] for r in rows}, {"hif8", ""})
+        self.assertIn("| " + LAYER.replace("_", "\\_"), self.run_program(
+            "hif8-report", self.original, self.quantized, "--to", "markdown", "--where", "layer=" + LAYER).stdout)
+
+    def test_bare_files(self):
+        report, _ = self.report(self.original / "model.safetensors", self.file)
+        self.assertEqual(len([x for x in report["layers"] if x["weight"]]), 21)
+
+    def test_a_scale_twice_too_large(self):
+        def change(tensors):
+            dtype, shape, data = tensors[LAYER + ".weight_scale"]
+            doubled = [2 * s for s in floats((dtype, shape, data))]
+            tensors[LAYER + ".weight_scale"] = dtype, shape, struct.pack(f"<{len(doubled)}f", *doubled)
+
+        self.plant(change)
+        self.expect_found(self.original, self.quantized, LAYER, LAYER + ".weight", "do not belong together", "2 times the original's")
+
+    def test_codes_one_too_high(self):
+        def change(tensors):
+            dtype, shape, data = tensors[LAYER + ".weight"]
+            tensors[LAYER + ".weight"] = dtype, shape, bytes(c + 1 if c % 128 not in (0x6E, 0x6F, 0x7F) else c for c in data)
+
+        self.plant(change)
+        self.expect_found(self.original, self.quantized, LAYER, LAYER + ".weight", "do not belong together", below=28)
+
+    def test_codes_one_place_further(self):
+        def change(tensors):
+            dtype, shape, data = tensors[LAYER + ".weight"]
+            tensors[LAYER + ".weight"] = dtype, shape, data[-1:] + data[:-1]
+
+        self.plant(change)
+        self.expect_found(self.original, self.quantized, LAYER, LAYER + ".weight", "do not belong together")
+
+    def test_a_single_wrong_code(self):
+        def change(tensors):
+            dtype, shape, data = tensors[LAYER + ".weight"]
+            at = max(range(len(data)), key=lambda i: abs(sqnr_value(data[i])))
+            tensors[LAYER + ".weight"] = dtype, shape, data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :]
+
+        def sqnr_value(code):
+            return TABLE[code] if math.isfinite(TABLE[code]) else 0
+
+        with open(ROOT / "tests/data/golden/hif8_values.csv", newline="", encoding="utf-8") as file:
+            TABLE = [float(row["value"]) for row in csv.DictReader(file)]
+        self.plant(change)
+        report, _ = self.report(self.original, self.quantized)
+        self.assertEqual(len(report["run"]["warnings"]), 1)
+        (layer,) = [x for x in report["layers"] if x["name"] == LAYER]
+        self.assertIn("1 of 10240 values", layer["weight"]["notes"][-1])
+
+    def test_a_missing_tensor(self):
+        self.plant(lambda tensors: [tensors.pop(LAYER + s) for s in (".weight", ".weight_scale")])
+        report, _ = self.report(self.original, self.quantized)
+        self.assertEqual(report["unmatched"], [{"name": LAYER + ".weight", "in": "original"}])
+        _, told = self.report(self.original, self.quantized, "--fail-if", "unmatched>0", code=1)
+        self.assertIn("unmatched>0 failed", told)
+        text = self.run_program("hif8-report", self.original, self.quantized).stdout
+        self.assertIn(f"only in the original model: {LAYER}.weight\n", text)
+        _, told = self.report(self.quantized, self.original)  # and the other way round
+
+    def test_scales_that_are_missing_or_no_numbers(self):
+        kept = dict(self.tensors)
+        self.plant(lambda tensors: tensors.pop(LAYER + ".weight_scale"))
+        report, _ = self.report(self.original, self.quantized)
+        self.assertEqual(report["run"]["warnings"], [LAYER + ".weight: U8 without scales"])
+        self.tensors = kept
+        for bad in (math.nan, 0.0, -1.0, 1e-40):
+            dtype, shape, data = kept[LAYER + ".weight_scale"]
+            kept[LAYER + ".weight_scale"] = dtype, shape, struct.pack("<f", bad) + data[4:]
+            self.plant(lambda tensors: None)
+            report, _ = self.report(self.original, self.quantized)
+            self.assertEqual(report["run"]["warnings"],
+                             [f"{LAYER}.weight: 1 of {shape[0]} scales are no positive numbers"], bad)
+
+    def test_a_kept_tensor_that_changed(self):
+        def change(tensors):
+            dtype, shape, data = tensors["model.norm.weight"]
+            tensors["model.norm.weight"] = dtype, shape, b"\x80\x3f" + data[2:]
+
+        self.plant(change)
+        report, _ = self.report(self.original, self.quantized)
+        (warning,) = report["run"]["warnings"]
+        self.assertIn("model.norm.weight: not quantized, but other values", warning)
+
+    def test_other_shapes_and_kinds(self):
+        def change(tensors):
+            for part in (".weight", ".weight_scale"):
+                dtype, (rows, *rest), data = tensors[LAYER + part]
+                tensors[LAYER + part] = dtype, [rows - 1, *rest], data[: len(data) // rows * (rows - 1)]
+
+        self.plant(change)
+        report, _ = self.report(self.original, self.quantized)
+        self.assertIn("the shape is", report["run"]["warnings"][0])
+        onnx = self.folder / "m.onnx"
+        onnx.write_bytes(onnx_model())
+        self.assertIn("of kind", self.run_program("hif8-report", onnx, self.quantized, code=3).stderr)
+        write_file(self.folder / "other.safetensors", {"a": ("F32", [1], bytes(4))})
+        done = self.run_program("hif8-report", self.original, self.folder / "other.safetensors", code=3)
+        self.assertIn("no tensor has the name", done.stderr)
+        self.run_program("hif8-report", self.original, "nowhere", code=3)
+
+
+class Fp8Pair(PairCase):
+    """Quantized by other programs: here by Python, from the layouts' descriptions."""
+
+    def setUp(self):
+        super().setUp()
+        rng = np.random.default_rng(3)
+        self.weights = {f"layers.{i}.up_proj.weight": (rng.standard_normal((160, 144)) * 0.05).astype("f4") for i in (0, 1)}
+        self.original = self.folder / "original.safetensors"
+        write_file(self.original, {n: ("F32", list(w.shape), w.tobytes()) for n, w in self.weights.items()})
+        self.folder.joinpath("q").mkdir()
+        self.file = self.folder / "q" / "model.safetensors"
+
+    def check(self, tensors, decoded, granularity, twice=()):
+        write_file(self.file, tensors)
+        report, _ = self.report(self.original, self.folder / "q")
+        self.assertEqual(report["unmatched"], [])
+        self.assertEqual(len(report["run"]["warnings"]), len(twice))
+        for layer in report["layers"]:
+            name = layer["name"] + ".weight"
+            want = sqnr(self.weights[name].ravel().tolist(), decoded[name].ravel().tolist())
+            self.assertAlmostEqual(layer["weight"]["sqnr_db"], want, places=4)
+            self.assertEqual(layer["weight"]["format"], "fp8_e4m3")
+            self.assertEqual(layer["weight"]["granularity"], granularity)
+
+    def encode(self, name, scales, rows, columns):
+        """Codes and decoded values with one scale per rows x columns."""
+        w = self.weights[name]
+        wide = np.repeat(np.repeat(scales, rows, 0), columns, 1)[: w.shape[0], : w.shape[1]].astype("f4")
+        codes = np.array([to_e4m3(float(v)) for v in (w / wide).ravel()], "u1").reshape(w.shape)
+        values = np.array([e4m3(int(c)) for c in codes.ravel()], "f4").reshape(w.shape)
+        return codes, values * wide
+
+    def amax(self, name, rows, columns):
+        w = np.abs(self.weights[name])
+        return np.array([[w[r : r + rows, c : c + columns].max() for c in range(0, w.shape[1], columns)]
+                         for r in range(0, w.shape[0], rows)])  # fmt: skip
+
+    def test_compressed_tensors_per_channel(self):
+        (self.folder / "q" / "config.json").write_text(json.dumps(
+            {"quantization_config": {"quant_method": "compressed-tensors", "format": "float-quantized"}}))
+        tensors, decoded = {}, {}
+        for name in self.weights:
+            scales = (self.amax(name, 1, 144) / 448).astype("f4")
+            codes, decoded[name] = self.encode(name, scales, 1, 144)
+            tensors[name] = ("F8_E4M3", list(codes.shape), codes.tobytes())
+            tensors[name + "_scale"] = ("F32", [160, 1], scales.tobytes())
+        self.check(tensors, decoded, "channel")
+
+    def test_blocks(self):
+        for suffix in ("_scale_inv", "_scale"):
+            tensors, decoded = {}, {}
+            for name in self.weights:
+                scales = (self.amax(name, 128, 128) / 448).astype("f4")
+                codes, decoded[name] = self.encode(name, scales, 128, 128)
+                tensors[name] = ("F8_E4M3", list(codes.shape), codes.tobytes())
+                tensors[name + suffix] = ("F32", [2, 2], scales.tobytes())
+            self.check(tensors, decoded, "128x128")
+            doubled = 2 * scales
+            tensors[name + suffix] = ("F32", [2, 2], doubled.tobytes())
+            self.check(tensors, {**decoded, name: 2 * decoded[name]}, "128x128", twice=[name])
+
+    def test_powers_of_two_per_32(self):
+        """MXFP8, and MXFP4 with two codes a byte, the first in the low half."""
+        e2m1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+        tensors, decoded = {}, {}
+        eight, four = self.weights
+        exponents = {n: np.floor(np.log2(self.amax(n, 1, 32))) - e for n, e in ((eight, 8), (four, 2))}
+        codes, decoded[eight] = self.encode(eight, 2.0 ** exponents[eight], 1, 32)
+        # 144 is no multiple of 32: the last group of a row is shorter.
+        tensors[eight] = ("F8_E4M3", [160, 144], codes.tobytes())
+        wide = np.repeat(2.0 ** exponents[four], 32, 1)[:, :144]
+        scaled = self.weights[four] / wide
+        codes = np.abs(np.abs(scaled)[..., None] - np.array(e2m1)).argmin(-1)
+        decoded[four] = (np.array(e2m1)[codes] * np.sign(scaled) * wide).astype("f4")
+        codes |= np.where(scaled < 0, 8, 0)
+        tensors[four + "_packed"] = ("U8", [160, 72], (codes[:, ::2] | codes[:, 1::2] << 4).astype("u1").tobytes())
+        for name in self.weights:
+            tensors[name + "_scale"] = ("U8", [160, 5], (exponents[name] + 127).astype("u1").tobytes())
+        write_file(self.file, tensors)
+        report, _ = self.report(self.original, self.folder / "q")
+        self.assertEqual(([], []), (report["unmatched"], report["run"]["warnings"]))
+        for layer, form in zip(report["layers"], ("mxfp8", "mxfp4")):
+            name = layer["name"] + ".weight"
+            want = sqnr(self.weights[name].ravel().tolist(), decoded[name].ravel().tolist())
+            self.assertAlmostEqual(layer["weight"]["sqnr_db"], want, places=4)
+            self.assertEqual((layer["weight"]["format"], layer["weight"]["granularity"]), (form, "1x32"))
+
+    def test_ours(self):
+        self.run_program("hif8-calibrate", self.original, "-o", "ours", "--set", "weights.format=fp8_e4m3", "-q")
+        report, _ = self.report(self.original, self.folder / "ours")
+        self.assertEqual(report["run"]["warnings"], [])
+        self.assertEqual({x["weight"]["format"] for x in report["layers"]}, {"fp8_e4m3"})
+
+
+class Inspect(PairCase):
+    def inspect(self, *args):
+        return json.loads(self.run_program("hif8-report", "inspect", *args, "--json", "-q").stdout)
+
+    def test_magnitudes(self):
+        model = MODELS / "random-qwen2"
+        sources, _ = read_file(model / "model.safetensors")
+        found = self.inspect(model)
+        self.assertEqual([t["name"] for t in found["tensors"]], list(sources))
+        self.assertEqual(found["parameters"], sum(math.prod(s[1]) for s in sources.values()))
+        total = {}
+        for tensor in found["tensors"]:
+            values = floats(sources[tensor["name"]])
+            self.assertEqual(tensor["amax"], max(map(abs, values)))
+            self.assertAlmostEqual(tensor["rms"], math.sqrt(sum(v * v for v in values) / len(values)), places=12)
+            self.assertEqual(tensor["zeros"], sum(v == 0 for v in values))
+            exponents = {}
+            for v in values:
+                if v != 0:
+                    e = str(math.frexp(v)[1] - 1)
+                    exponents[e] = exponents.get(e, 0) + 1
+            self.assertEqual(tensor["exponents"], exponents, tensor["name"])
+            total = {e: total.get(e, 0) + exponents.get(e, 0) for e in {*total, *exponents}}
+        self.assertEqual(found["exponents"], total)
+
+    def test_what_a_recipe_would_do(self):
+        def plans(*args):
+            return {t["name"]: t["plan"] for t in self.inspect(*args)["tensors"] if t["plan"]}
+
+        model = MODELS / "random-pangu-embedded"
+        planned = self.run_program("hif8-calibrate", model, "--dry-run", "--json", "--recipe", "pangu-qat").stdout
+        want = {x["layer"] + ".weight": x for x in json.loads(planned)["layers"]}
+        found = plans(model, "--recipe", "pangu-qat")
+        self.assertEqual(len(found), 37)
+        for name, plan in found.items():
+            reason = want[name]["reason"]
+            self.assertEqual(plan, "kept: " + reason if reason else "hif8 tensor max")
+
+    def test_non_finite_and_other_types(self):
+        write_file(self.folder / "a.safetensors", {
+            "a.weight": ("F32", [2, 3], struct.pack("<6f", 1, -4, 0, math.inf, math.nan, 0.5)),
+            "ids": ("I64", [1], bytes(8)),
+        })  # fmt: skip
+        a, ids = self.inspect(self.folder / "a.safetensors")["tensors"]
+        self.assertEqual((a["amax"], a["zeros"], a["non_finite"]), (4, 1, 2))
+        self.assertEqual(a["exponents"], {"-1": 1, "0": 1, "2": 1})
+        self.assertEqual((ids["amax"], ids["unknown"]), (None, "I64 without scales"))
+
+    def test_what_is_quantized_already(self):
+        self.run_program("hif8-calibrate", MODELS / "random-qwen2", "-o", "q", "--recipe", "cast", "-q")
+        found = self.inspect(self.folder / "q")
+        original = self.inspect(MODELS / "random-qwen2")
+        self.assertIn("no plan: the checkpoint is already quantized", found["plan"])
+        for now, then in zip(found["tensors"], original["tensors"], strict=True):
+            self.assertEqual(now["name"], then["name"])
+            self.assertAlmostEqual(now["rms"] / then["rms"], 1, delta=0.01)
+        self.assertEqual({t["format"] for t in found["tensors"]}, {"", "hif8"})
+
+
+RNG = np.random.default_rng(11)
+
+
+def onnx_model():
+    weights = {f"w{i}": (RNG.standard_normal((48, 48)) * 0.2).astype("f4") for i in range(3)}
+    weights["bias"] = RNG.standard_normal(48).astype("f4")
+    nodes = [
+        node("MatMul", "x w0", "a", "first"), node("Add", "a bias", "b", "add"), node("Relu", "b", "c", "relu"),
+        node("MatMul", "c w1", "d", "second"), node("Relu", "d", "e", "relu2"), node("MatMul", "e w2", "y", "third"),
+    ]  # fmt: skip
+    return model(Graph([value("x", ["n", 48])], [value("y", None)], nodes, weights))
+
+
+class OnnxPair(PairCase):
+    def setUp(self):
+        super().setUp()
+        self.original = self.folder / "m.onnx"
+        self.original.write_bytes(onnx_model())
+        np.save(self.folder / "x.npy", RNG.standard_normal((8, 48)).astype("f4"))
+        self.quantized = self.folder / "out"
+        self.run_program("hif8-calibrate", "m.onnx", "--data", "x.npy", "-o", "out", "-q")
+        self.file = self.quantized / "model.onnx"
+
+    def edit(self, of_graph):
+        """Rewrites the graph's fields: of_graph takes and returns a list of (number, value)."""
+        fields = fields_of(self.file.read_bytes())
+        self.file.write_bytes(message([(n, of_graph(fields_of(v)) if n == 7 else v) for n, v in fields]))
+
+    def edit_tensor(self, name, change):
+        found = []
+
+        def of_graph(fields):
+            result = []
+            for number, content in fields:
+                if number == 5 and (8, name.encode()) in fields_of(content):
+                    found.append(name)
+                    content = message([(n, change(v) if n == 9 else v) for n, v in fields_of(content)])
+                result.append((number, content))
+            return result
+
+        self.edit(of_graph)
+        self.assertEqual(found, [name])
+
+    def test_a_sound_pair(self):
+        own = json.loads((self.quantized / "report.json").read_text())
+        report, _ = self.report(self.original, self.file, "--fail-if", "unmatched>0")
+        self.assertEqual((report["run"]["warnings"], report["unmatched"]), ([], []))
+        for now, then in zip(report["layers"], own["layers"], strict=True):
+            self.assertEqual((now["name"], now["op"]), (then["name"], then["op"]))
+            self.assertAlmostEqual(now["weight"]["sqnr_db"], then["weight"]["sqnr_db"], places=9)
+        self.assertEqual(self.report(self.original, self.quantized)[0]["layers"], report["layers"])
+
+    def test_a_scale_twice_too_large(self):
+        self.edit_tensor("w1_scale", lambda data: (2 * np.frombuffer(data, "f4")).tobytes())
+        self.expect_found(self.original, self.file, "second", "w1", "2 times the original's")
+
+    def test_codes_one_place_further(self):
+        self.edit_tensor("w1_codes", lambda data: data[-1:] + data[:-1])
+        self.expect_found(self.original, self.file, "second", "w1", "do not belong together")
+
+    def test_codes_one_too_high(self):
+        self.edit_tensor("w1_codes", lambda data: bytes(c + 1 if c % 128 not in (0x6E, 0x6F, 0x7F) else c for c in data))
+        self.expect_found(self.original, self.file, "second", "w1", "do not belong together", below=28)
+
+    def test_a_missing_tensor(self):
+        def of_graph(fields):
+            """Without w2: its codes, its scales, the node that decodes them, and the layer does nothing."""
+            result = []
+            for number, content in fields:
+                inside = fields_of(content) if number in (1, 5) else []
+                if number == 5 and (8, b"w2_codes") in inside or (8, b"w2_scale") in inside:
+                    continue
+                if number == 1 and (2, b"w2") in inside:
+                    continue
+                if number == 1 and (3, b"third") in inside:
+                    content = message([f if f[0] != 4 else (4, "Identity") for f in inside if f != (1, b"w2")])
+                result.append((number, content))
+            return result
+
+        self.edit(of_graph)
+        report, _ = self.report(self.original, self.file)
+        self.assertEqual(report["unmatched"], [{"name": "w2", "in": "original"}])
+        self.report(self.original, self.file, "--fail-if", "unmatched>0", code=1)
+
+    def test_a_graph_that_lost_its_codes_is_refused(self):
+        self.edit(lambda fields: [f for f in fields if f[0] != 5 or (8, b"w1_codes") not in fields_of(f[1])])
+        done = self.run_program("hif8-report", self.original, self.file, code=3)
+        self.assertIn("reads 'w1_codes', which nothing defines", done.stderr)
+
+    def test_simulated(self):
+        self.run_program("hif8-calibrate", "m.onnx", "--data", "x.npy", "-o", "sim", "-q", "--export", "simulated")
+        report, _ = self.report(self.original, self.folder / "sim")
+        self.assertEqual(report["run"]["warnings"], [])
+        self.assertEqual({x["weight"]["format"] for x in report["layers"]}, {"F32"})
+        exact, _ = self.report(self.original, self.quantized)
+        for a, b in zip(report["layers"], exact["layers"]):
+            self.assertAlmostEqual(a["weight"]["sqnr_db"], b["weight"]["sqnr_db"], places=6)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
