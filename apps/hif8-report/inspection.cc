@@ -6,10 +6,10 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "lib/core/interrupt.h"
 #include "lib/numeric/error_metrics.h"
+#include "lib/numeric/exponent_histogram.h"
 #include "lib/numeric/tensor_stats.h"
 #include "lib/report/text_util.h"
 
@@ -46,13 +46,12 @@ void Measure(const StoredModel& model, size_t index, const FormatRegistry& forma
     tensor->exponents[entry.exponent] = entry.count;
 }
 
-// Significant bits, the leading 1 counted, of the format's values in [2^e, 2^(e+1)).
-int SignificantBits(const NumberFormat& format, int exponent) {
-  std::set<float> values;
-  for (const float value : format.DecodeTable()) {
-    if (std::isfinite(value) && value > 0 && std::ilogb(value) == exponent) values.insert(value);
+// Significant bits that the format keeps of values with this exponent; 0: outside its range.
+int BitsAt(const std::vector<PrecisionBand>& bands, int exponent) {
+  for (const PrecisionBand& band : bands) {
+    if (band.first <= exponent && exponent <= band.last) return band.bits;
   }
-  return values.empty() ? 0 : 1 + std::ilogb(static_cast<double>(values.size()));
+  return 0;
 }
 
 std::string Bar(double share, bool unicode) {
@@ -62,8 +61,9 @@ std::string Bar(double share, bool unicode) {
   return bar;
 }
 
-// One line an exponent; `format` null: without its bits.
-std::string Histogram(const ExponentCounts& counts, const NumberFormat* format, bool unicode) {
+// One line an exponent; without a format's bits when there are no bands.
+std::string Histogram(const ExponentCounts& counts, const std::vector<PrecisionBand>& bands,
+                      bool unicode) {
   uint64_t total = 0;
   uint64_t most = 0;
   for (const auto& [exponent, count] : counts) {
@@ -74,8 +74,8 @@ std::string Histogram(const ExponentCounts& counts, const NumberFormat* format, 
   for (const auto& [exponent, count] : counts) {
     const std::string share = PercentText(static_cast<double>(count) / static_cast<double>(total));
     std::string line = fmt::format("{:>5}  {:>10}  ", exponent, share);
-    if (format != nullptr) {
-      const int bits = SignificantBits(*format, exponent);
+    if (!bands.empty()) {
+      const int bits = BitsAt(bands, exponent);
       line += bits > 0 ? fmt::format("{} bits  ", bits) : std::string("-       ");
     }
     line += Bar(static_cast<double>(count) / static_cast<double>(most), unicode);
@@ -182,12 +182,12 @@ std::string InspectionText(const Inspection& inspection, const NumberFormat& for
   // Names give way on a narrow terminal.
   text += Table(rows, width > 0 ? std::max<size_t>(24, width / 3) : 0, unicode);
   text += "\nExponents, floor(log2 |x|), of all values but zero:\n" +
-          Histogram(inspection.exponents, nullptr, unicode);
+          Histogram(inspection.exponents, {}, unicode);
   text += fmt::format(
       "\nThe same with each tensor scaled to a largest magnitude of {:g}, and the significant bits "
       "that {} has there:\n",
       inspection.target, format.name());
-  text += Histogram(inspection.scaled, &format, unicode);
+  text += Histogram(inspection.scaled, PrecisionBands(format), unicode);
   return text + "\n" + CleanText(inspection.plan_summary) + "\n";
 }
 
