@@ -204,7 +204,12 @@ void Run(const cli::ParsedOptions& options, cli::Console& console) {
                      "give one of them");
   }
   const ReportTask task = TaskOf(options);
-  if (task == ReportTask::kInspect) return Inspect(options, console);
+  if (task == ReportTask::kInspect) {
+    if (!options.Has("OTHER")) {
+      throw UsageError("inspect needs a model", "hif8-report inspect MODEL_OR_FOLDER");
+    }
+    return Inspect(options, console);
+  }
   if (task == ReportTask::kTwoRuns) {
     throw UsageError("OTHER: nothing compares '" + options.Text("OUT") + "' with '" +
                          options.Text("OTHER") + "' yet",

@@ -17,10 +17,12 @@ bool HoldsReport(const std::string& path) {
 }  // namespace
 
 ReportTask TaskOf(const cli::ParsedOptions& options) {
-  if (!options.Has("OTHER")) return ReportTask::kOneRun;
   const std::string first = options.Text("OUT");
   const std::string second = options.Text("OTHER");
-  if (first == "inspect") return ReportTask::kInspect;
+  std::error_code unreadable;
+  const bool folder = second.empty() && std::filesystem::exists(first, unreadable);
+  if (first == "inspect" && !folder) return ReportTask::kInspect;
+  if (second.empty()) return ReportTask::kOneRun;
   return HoldsReport(first) && HoldsReport(second) ? ReportTask::kTwoRuns : ReportTask::kTwoModels;
 }
 

@@ -1,4 +1,4 @@
-"""Runs hif8-report on an original and a quantized model: pair_test.py BIN_DIR ROOT.
+"""Runs hif8-report on an original and a quantized checkpoint: pair_test.py BIN_DIR ROOT.
 
 Errors are planted into quantized files with Python alone, and must be found; the numbers of files that nothing was
 done to are compared with ones computed here.
@@ -9,20 +9,14 @@ import csv
 import io
 import json
 import math
-import pathlib
-import shutil
 import struct
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
-from onnx_emit import Graph, fields_of, message, model, node, value
+from pair_case import MODELS, ROOT, PairCase, onnx_model
 from plain_files import floats, read_file, sqnr, write_file
 
-BIN, ROOT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-MODELS = ROOT / "tests" / "data" / "models"
 LAYER = "model.layers.1.mlp.up_proj"
 
 
@@ -48,47 +42,6 @@ def to_e4m3(x):
 
 def e4m3(code):
     return -E4M3[code & 127] if code >= 128 else E4M3[code]
-
-
-class PairCase(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def run_program(self, program, *args, code=0):
-        done = subprocess.run(
-            [BIN / program, *map(str, args)], capture_output=True, text=True, check=False, timeout=120, cwd=self.folder
-        )
-        self.assertEqual(done.returncode, code, done.stdout[-1000:] + done.stderr[-2000:])
-        return done
-
-    def report(self, original, quantized, *args, code=0):
-        """The report, which must keep the schema."""
-        done = self.run_program("hif8-report", original, quantized, "--to", "json", "-q", *args, code=code)
-        path = self.folder / "pair.json"
-        path.write_text(done.stdout)
-        checked = subprocess.run(
-            [sys.executable, ROOT / "tests/report/validate.py", ROOT / "docs/report.schema.json", path],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
-        return json.loads(done.stdout), done.stderr
-
-    def expect_found(self, original, quantized, layer, tensor, *parts, below=20):
-        """The planted error is the one warning, its layer the only one that is bad, and a gate sees it."""
-        report, _ = self.report(original, quantized)
-        (warning,) = report["run"]["warnings"]
-        for part in (tensor + ": ", *parts):
-            self.assertIn(part, warning)
-        bad = [x["name"] for x in report["layers"] if x["weight"] and x["weight"]["sqnr_db"] < below]
-        self.assertEqual(bad, [layer])
-        _, told = self.report(original, quantized, "--fail-if", f"weight_sqnr<{below}", code=1)
-        self.assertIn("failed for 1 of", told)
-        self.assertIn(layer, told)
-        text = self.run_program("hif8-report", original, quantized).stdout
-        self.assertTrue(text.splitlines()[1].startswith(layer), text)
-        self.assertIn("warning: " + warning, text)
-        return report
 
 
 class SafetensorsPair(PairCase):
@@ -317,164 +270,6 @@ class Fp8Pair(PairCase):
         report, _ = self.report(self.original, self.folder / "ours")
         self.assertEqual(report["run"]["warnings"], [])
         self.assertEqual({x["weight"]["format"] for x in report["layers"]}, {"fp8_e4m3"})
-
-
-class Inspect(PairCase):
-    def inspect(self, *args):
-        return json.loads(self.run_program("hif8-report", "inspect", *args, "--json", "-q").stdout)
-
-    def test_magnitudes(self):
-        model = MODELS / "random-qwen2"
-        sources, _ = read_file(model / "model.safetensors")
-        found = self.inspect(model)
-        self.assertEqual([t["name"] for t in found["tensors"]], list(sources))
-        self.assertEqual(found["parameters"], sum(math.prod(s[1]) for s in sources.values()))
-        total = {}
-        for tensor in found["tensors"]:
-            values = floats(sources[tensor["name"]])
-            self.assertEqual(tensor["amax"], max(map(abs, values)))
-            self.assertAlmostEqual(tensor["rms"], math.sqrt(sum(v * v for v in values) / len(values)), places=12)
-            self.assertEqual(tensor["zeros"], sum(v == 0 for v in values))
-            exponents = {}
-            for v in values:
-                if v != 0:
-                    e = str(math.frexp(v)[1] - 1)
-                    exponents[e] = exponents.get(e, 0) + 1
-            self.assertEqual(tensor["exponents"], exponents, tensor["name"])
-            total = {e: total.get(e, 0) + exponents.get(e, 0) for e in {*total, *exponents}}
-        self.assertEqual(found["exponents"], total)
-
-    def test_what_a_recipe_would_do(self):
-        def plans(*args):
-            return {t["name"]: t["plan"] for t in self.inspect(*args)["tensors"] if t["plan"]}
-
-        model = MODELS / "random-pangu-embedded"
-        planned = self.run_program("hif8-calibrate", model, "--dry-run", "--json", "--recipe", "pangu-qat").stdout
-        want = {x["layer"] + ".weight": x for x in json.loads(planned)["layers"]}
-        found = plans(model, "--recipe", "pangu-qat")
-        self.assertEqual(len(found), 37)
-        for name, plan in found.items():
-            reason = want[name]["reason"]
-            self.assertEqual(plan, "kept: " + reason if reason else "hif8 tensor max")
-
-    def test_non_finite_and_other_types(self):
-        write_file(self.folder / "a.safetensors", {
-            "a.weight": ("F32", [2, 3], struct.pack("<6f", 1, -4, 0, math.inf, math.nan, 0.5)),
-            "ids": ("I64", [1], bytes(8)),
-        })  # fmt: skip
-        a, ids = self.inspect(self.folder / "a.safetensors")["tensors"]
-        self.assertEqual((a["amax"], a["zeros"], a["non_finite"]), (4, 1, 2))
-        self.assertEqual(a["exponents"], {"-1": 1, "0": 1, "2": 1})
-        self.assertEqual((ids["amax"], ids["unknown"]), (None, "I64 without scales"))
-
-    def test_what_is_quantized_already(self):
-        self.run_program("hif8-calibrate", MODELS / "random-qwen2", "-o", "q", "--recipe", "cast", "-q")
-        found = self.inspect(self.folder / "q")
-        original = self.inspect(MODELS / "random-qwen2")
-        self.assertIn("no plan: the checkpoint is already quantized", found["plan"])
-        for now, then in zip(found["tensors"], original["tensors"], strict=True):
-            self.assertEqual(now["name"], then["name"])
-            self.assertAlmostEqual(now["rms"] / then["rms"], 1, delta=0.01)
-        self.assertEqual({t["format"] for t in found["tensors"]}, {"", "hif8"})
-
-
-RNG = np.random.default_rng(11)
-
-
-def onnx_model():
-    weights = {f"w{i}": (RNG.standard_normal((48, 48)) * 0.2).astype("f4") for i in range(3)}
-    weights["bias"] = RNG.standard_normal(48).astype("f4")
-    nodes = [
-        node("MatMul", "x w0", "a", "first"), node("Add", "a bias", "b", "add"), node("Relu", "b", "c", "relu"),
-        node("MatMul", "c w1", "d", "second"), node("Relu", "d", "e", "relu2"), node("MatMul", "e w2", "y", "third"),
-    ]  # fmt: skip
-    return model(Graph([value("x", ["n", 48])], [value("y", None)], nodes, weights))
-
-
-class OnnxPair(PairCase):
-    def setUp(self):
-        super().setUp()
-        self.original = self.folder / "m.onnx"
-        self.original.write_bytes(onnx_model())
-        np.save(self.folder / "x.npy", RNG.standard_normal((8, 48)).astype("f4"))
-        self.quantized = self.folder / "out"
-        self.run_program("hif8-calibrate", "m.onnx", "--data", "x.npy", "-o", "out", "-q")
-        self.file = self.quantized / "model.onnx"
-
-    def edit(self, of_graph):
-        """Rewrites the graph's fields: of_graph takes and returns a list of (number, value)."""
-        fields = fields_of(self.file.read_bytes())
-        self.file.write_bytes(message([(n, of_graph(fields_of(v)) if n == 7 else v) for n, v in fields]))
-
-    def edit_tensor(self, name, change):
-        found = []
-
-        def of_graph(fields):
-            result = []
-            for number, content in fields:
-                if number == 5 and (8, name.encode()) in fields_of(content):
-                    found.append(name)
-                    content = message([(n, change(v) if n == 9 else v) for n, v in fields_of(content)])
-                result.append((number, content))
-            return result
-
-        self.edit(of_graph)
-        self.assertEqual(found, [name])
-
-    def test_a_sound_pair(self):
-        own = json.loads((self.quantized / "report.json").read_text())
-        report, _ = self.report(self.original, self.file, "--fail-if", "unmatched>0")
-        self.assertEqual((report["run"]["warnings"], report["unmatched"]), ([], []))
-        for now, then in zip(report["layers"], own["layers"], strict=True):
-            self.assertEqual((now["name"], now["op"]), (then["name"], then["op"]))
-            self.assertAlmostEqual(now["weight"]["sqnr_db"], then["weight"]["sqnr_db"], places=9)
-        self.assertEqual(self.report(self.original, self.quantized)[0]["layers"], report["layers"])
-
-    def test_a_scale_twice_too_large(self):
-        self.edit_tensor("w1_scale", lambda data: (2 * np.frombuffer(data, "f4")).tobytes())
-        self.expect_found(self.original, self.file, "second", "w1", "2 times the original's")
-
-    def test_codes_one_place_further(self):
-        self.edit_tensor("w1_codes", lambda data: data[-1:] + data[:-1])
-        self.expect_found(self.original, self.file, "second", "w1", "do not belong together")
-
-    def test_codes_one_too_high(self):
-        self.edit_tensor("w1_codes", lambda data: bytes(c + 1 if c % 128 not in (0x6E, 0x6F, 0x7F) else c for c in data))
-        self.expect_found(self.original, self.file, "second", "w1", "do not belong together", below=28)
-
-    def test_a_missing_tensor(self):
-        def of_graph(fields):
-            """Without w2: its codes, its scales, the node that decodes them, and the layer does nothing."""
-            result = []
-            for number, content in fields:
-                inside = fields_of(content) if number in (1, 5) else []
-                if number == 5 and (8, b"w2_codes") in inside or (8, b"w2_scale") in inside:
-                    continue
-                if number == 1 and (2, b"w2") in inside:
-                    continue
-                if number == 1 and (3, b"third") in inside:
-                    content = message([f if f[0] != 4 else (4, "Identity") for f in inside if f != (1, b"w2")])
-                result.append((number, content))
-            return result
-
-        self.edit(of_graph)
-        report, _ = self.report(self.original, self.file)
-        self.assertEqual(report["unmatched"], [{"name": "w2", "in": "original"}])
-        self.report(self.original, self.file, "--fail-if", "unmatched>0", code=1)
-
-    def test_a_graph_that_lost_its_codes_is_refused(self):
-        self.edit(lambda fields: [f for f in fields if f[0] != 5 or (8, b"w1_codes") not in fields_of(f[1])])
-        done = self.run_program("hif8-report", self.original, self.file, code=3)
-        self.assertIn("reads 'w1_codes', which nothing defines", done.stderr)
-
-    def test_simulated(self):
-        self.run_program("hif8-calibrate", "m.onnx", "--data", "x.npy", "-o", "sim", "-q", "--export", "simulated")
-        report, _ = self.report(self.original, self.folder / "sim")
-        self.assertEqual(report["run"]["warnings"], [])
-        self.assertEqual({x["weight"]["format"] for x in report["layers"]}, {"F32"})
-        exact, _ = self.report(self.original, self.quantized)
-        for a, b in zip(report["layers"], exact["layers"]):
-            self.assertAlmostEqual(a["weight"]["sqnr_db"], b["weight"]["sqnr_db"], places=6)
 
 
 if __name__ == "__main__":

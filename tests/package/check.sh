@@ -18,9 +18,12 @@ for tool in debootstrap dpkg-shlibdeps cpack; do
   command -v "$tool" >/dev/null || fail "$tool is missing (packages debootstrap, dpkg-dev, cmake)"
 done
 ((EUID == 0)) || fail "root is needed: debootstrap makes a root of its own"
+# shellcheck source=/dev/null
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-mirror=${HIF8_DEBIAN_MIRROR:-$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list \
-  2>/dev/null | awk '$1 == "URIs:" {print $2; exit} $1 == "deb" {print $2; exit}')}
+shopt -s nullglob
+sources=(/etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list)
+[[ ! -f /etc/apt/sources.list ]] || sources+=(/etc/apt/sources.list)
+mirror=${HIF8_DEBIAN_MIRROR:-$(awk '$1 == "URIs:" || $1 == "deb" {print $2; exit}' "${sources[@]}")}
 [[ -n $mirror ]] || fail "no mirror found; give HIF8_DEBIAN_MIRROR"
 
 work=$(mktemp -d)

@@ -23,7 +23,7 @@ RECIPES = {
     "attention": ("random-qwen2", (), lambda r: any(x["name"].endswith(".pv") and x["status"] == "quantized" for x in r["layers"])),
     "best-error": ("conv", (), lambda r: r["layers"][0]["weight"]["scale_rule"] == "mse"),
     "cnn": ("conv", (), lambda r: r["layers"][0]["activation"]["scale_rule"] == "percentile"),
-    "delayed": ("random-llama", (), lambda r: r["layers"][0]["activation"]["scale_rule"] == "delayed"),
+    "delayed": ("random-llama", (), lambda r: {"delayed"} == rules(r)),
     "llm-outliers": ("random-llama", (), lambda r: {"percentile", "mse"} == rules(r)),
     "llm-static": ("random-qwen2", (), lambda r: r["kv_cache"][0]["k"]["sqnr_db"] > 20),
     "llm-weights-only": ("random-qwen2", None, lambda r: {"cast"} == rules(r)),
