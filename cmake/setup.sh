@@ -16,7 +16,7 @@ optional=(libonnxruntime-dev)
 tests=(python3-numpy python3-pil libonnx-testdata opencv-doc alsa-utils)
 slow_tests=(python3-torch chromium)
 samples=(opencv-doc)
-ci=(clang clang-format clang-tidy libclang-rt-dev)
+ci=(clang clang-format clang-tidy libclang-rt-dev zsh fish groff shellcheck)
 
 wanted=("${build[@]}")
 for option in "$@"; do
