@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "formats/builtin.h"
+#include "lib/core/error.h"
 #include "lib/model/stored_model.h"
 #include "lib/quant/compare_models.h"
 
@@ -130,6 +131,12 @@ class PairReport {
 
 Report ReportOfPair(const std::string& original, const std::string& quantized, LogSink& log) {
   const FormatRegistry& formats = BuiltinFormats();
+  // Before either is found to be no model: what is missing may have been meant as a report.
+  for (const std::string& path : {original, quantized}) {
+    if (std::filesystem::exists(path)) continue;
+    throw ModelError("no such file or folder", "give two models, or two folders with report.json",
+                     path);
+  }
   const std::unique_ptr<StoredModel> before = OpenStoredModel(original, formats);
   const std::unique_ptr<StoredModel> after = OpenStoredModel(quantized, formats);
   return PairReport(*before, *after, CompareModels(*before, *after, formats, log)).Make();
