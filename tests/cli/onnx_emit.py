@@ -78,7 +78,16 @@ def external(name, shape, location, offset=None, length=None):
     return fields + [(13, [(1, k), (2, str(v))]) for k, v in entries.items() if v is not None]
 
 
+class Reference:
+    """The value of an attribute inside of a function: the call's attribute of that name."""
+
+    def __init__(self, name, kind):
+        self.name, self.kind = name, kind
+
+
 def attribute(name, value):
+    if isinstance(value, Reference):
+        return [(1, name), (21, value.name), (20, value.kind)]
     if isinstance(value, Graph):
         return [(1, name), (6, value.fields()), (20, 5)]
     if isinstance(value, np.ndarray):
@@ -118,5 +127,14 @@ class Graph:
         )  # fmt: skip
 
 
-def model(graph, opset=17, ir=8, extra=()):
-    return message([(1, ir), (7, graph.fields()), (8, [(2, opset)]), *extra])
+def function(domain, name, inputs, outputs, nodes, opset=17, defaults=None, others=()):
+    """For model(functions=): defaults are attributes with a value, others the domains that it calls."""
+    fields = [(1, name)] + [(4, i) for i in inputs.split()] + [(5, o) for o in outputs.split()] + [(7, n) for n in nodes]
+    fields += [(9, [(2, opset)])] + [(9, [(1, other), (2, 1)]) for other in others] + [(10, domain)]
+    return fields + [(11, attribute(k, v)) for k, v in (defaults or {}).items()]
+
+
+def model(graph, opset=17, ir=8, functions=()):
+    domains = {dict(f)[10] for f in functions}
+    fields = [(1, ir), (7, graph.fields()), (8, [(2, opset)])] + [(8, [(1, d), (2, 1)]) for d in sorted(domains)]
+    return message(fields + [(25, f) for f in functions])

@@ -9,7 +9,7 @@ import shutil
 import unittest
 
 import numpy as np
-from onnx_emit import Graph, external, model, node, value
+from onnx_emit import Graph, Reference, external, function, model, node, value
 from onnx_program import W, X, Y, OnnxProgramCase, matmul, weight
 
 
@@ -92,6 +92,58 @@ class GraphCases(OnnxProgramCase):
             seen = np.einsum("oc,nchw->nohw", kernel[:, :, 0, 0], seen) + bias[:, None, None]
         self.assert_inputs(report, **dict(zip(names, inputs)))
         self.assertEqual(pathlib.Path("out/model.onnx").read_bytes().count(bias.tobytes()), 1)
+
+    def test_functions_of_the_model(self):
+        linear = function("my", "linear", "a b", "out", [
+            node("Gemm", "a b", "t", "gemm", alpha=Reference("factor", 1), transB=Reference("turned", 2)),
+            node("Constant", "", "c", value=np.array(0.25, 'f4')), node("Add", "t c", "out"),
+        ], defaults={"factor": 2.0})  # fmt: skip
+        # Two calls of another function, an output that is an input, and a body that reads outside.
+        branch = lambda name: Graph([], [value(name, None)], [node("MatMul", "h w2", name, "inner")])
+        mlp = function("my", "mlp", "x w1 w2 flag", "y same", [
+            node("linear", "x w1", "t", domain="my", turned=1), node("Relu", "t", "h"),
+            node("If", "flag", "t2", then_branch=branch("p"), else_branch=branch("q")),
+            node("linear", "t2 w2", "y", "second", domain="my", factor=0.5), node("Identity", "x", "same"),
+        ], others=["my"])  # fmt: skip
+        plain = function("my", "plain", "a", "a2", [node("Abs", "a", "a2")])
+        w1, w2, x = weight(5, 4), weight(5, 5), weight(6, 4)
+        np.savez("x.npz", x=x, t=weight(6, 5))
+        nodes = [
+            node("mlp", "x w1 w2 flag", "h same", "call", domain="my"), node("plain", "h", "g", domain="my"),
+            node("Add", "g t", "y"),
+        ]  # fmt: skip
+        graph = Graph(X + [value("t", ["n", 5])], Y, nodes, {"w1": w1, "w2": w2, "flag": np.array(True)})
+        report = self.quantize(model(graph, functions=[plain, linear, mlp]), source="x.npz")
+        hidden = np.maximum(2 * x @ w1.T + np.float32(0.25), 0)
+        layers = self.layers(report)
+        self.assertEqual(len(layers), 4)
+        used = {name: layer for name, layer in layers.items() if layer["status"] == "quantized"}
+        self.assertEqual(len(used), 3, layers)  # of the two branches one is never taken
+        taken = (set(used) - {"call/linear/gemm", "call/second/gemm"}).pop()
+        self.assertTrue(taken.startswith("call/If/inner") or taken.startswith("call/inner"), taken)
+        self.assert_inputs(report, **{"call/linear/gemm": [x], "call/second/gemm": [hidden @ w2], taken: [hidden]})
+        self.assertGreater(report["network"]["outputs"][0]["sqnr_db"], 20)
+        left = pathlib.Path("out/model.onnx").read_bytes()
+        self.assertEqual((left.count(b"factor"), left.count(b"plain")), (0, 2))  # its call and itself
+
+    def test_functions_that_stay(self):
+        old = function("my", "old", "a b", "out", [node("MatMul", "a b", "out")], opset=13)
+        nodes = [node("old", "x w", "h", "call", domain="my"), node("MatMul", "h v", "y", "mm")]
+        graph = Graph(X, Y, nodes, {"w": W, "v": weight(3, 2)})
+        report = self.quantize(model(graph, functions=[old]))
+        layers = self.layers(report)
+        self.assertEqual(layers["call"]["status"], "kept")
+        self.assertIn("operator set 13 in a model of 17", layers["call"]["reason"])
+        self.assertEqual(layers["mm"]["status"], "quantized")
+        again = function("my", "f", "a b", "out", [node("f", "a b", "t", domain="my"), node("MatMul", "t b", "out")], others=["my"])
+        graph = Graph(X, Y, [node("f", "x w", "y", domain="my")], {"w": weight(4, 4)})
+        self.quantize(model(graph, functions=[again]), code=3, says=["'f' calls itself"])
+        bombs = [function("my", "f0", "a b", "out", [node("MatMul", "a b", "out")])]
+        for i in range(1, 40):
+            calls = [node(f"f{i - 1}", "a b", "t", domain="my"), node(f"f{i - 1}", "t b", "out", domain="my")]
+            bombs.append(function("my", f"f{i}", "a b", "out", calls, others=["my"]))
+        graph = Graph(X, Y, [node("f39", "x w", "y", domain="my")], {"w": weight(4, 4)})
+        self.quantize(model(graph, functions=bombs), code=3, says=["more than 100000 times"])
 
     def test_bodies_of_loops_and_scans(self):
         w = weight(4, 4)

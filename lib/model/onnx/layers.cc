@@ -72,9 +72,14 @@ class LayerFinder {
 
   void Visit(int scope, int index) {
     const onnx::NodeProto& node = scopes_[scope].graph->node(index);
-    if (!IsStandardDomain(node.domain()) && node.op_type() != "MatMulNBits") return;
     const std::string& op = node.op_type();
     const Place place{scope, index, node};
+    if (const auto problem = model_.function_problems.find({node.domain(), op});
+        problem != model_.function_problems.end()) {
+      AddUnsupported(place, "its layers are inside of a function " + problem->second +
+                                ", which stays as it is");
+    }
+    if (!IsStandardDomain(node.domain()) && op != "MatMulNBits") return;
     if (op == "MatMul") {
       AddMatMul(place);
     } else if (op == "Gemm") {

@@ -172,6 +172,7 @@ std::unique_ptr<OnnxModel> OnnxModel::Load(const std::filesystem::path& path, Lo
     log.Info("converted the model from operator set " + std::to_string(impl->stored_opset) +
              " to " + std::to_string(StandardOpset(impl->proto)));
   }
+  impl->function_problems = InlineFunctions(&impl->proto);
   if (LiftConstants(impl->proto.mutable_graph()) && impl->proto.ir_version() < 4) {
     impl->proto.set_ir_version(4);  // initializers that are no inputs
   }

@@ -7,6 +7,7 @@
 
 #include "lib/model/onnx/const_chain.h"
 #include "lib/model/onnx/external_data.h"
+#include "lib/model/onnx/inline_functions.h"
 #include "lib/model/onnx/onnx_model.h"
 #include "lib/model/onnx/onnx_proto.h"
 #include "lib/model/onnx/scopes.h"
@@ -59,6 +60,7 @@ struct OnnxModel::Impl {
   std::string not_runnable;
   // Why a model of an old operator set could not be converted, or empty.
   std::string not_converted;
+  FunctionProblems function_problems;
   uint64_t parameter_count = 0;
 
   const onnx::NodeProto& node(const LayerSite& site) const {

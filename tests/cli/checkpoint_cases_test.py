@@ -1,0 +1,180 @@
+"""Checkpoints that break quantizers, through the program: checkpoint_cases_test.py HIF8_CALIBRATE.
+
+Files are made and read with numpy and the definition of the format; no code is shared with the project.
+"""
+
+import json
+import math
+import os
+import pathlib
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+from plain_files import floats, read_file, sqnr
+
+PROGRAM = pathlib.Path(sys.argv[1]).resolve()
+TABLE = np.loadtxt(
+    pathlib.Path(__file__).resolve().parent.parent / "data" / "golden" / "hif8_values.csv",
+    delimiter=",", skiprows=1, usecols=2,
+)  # fmt: skip
+RNG = np.random.default_rng(11)
+TYPES = {"float32": "F32", "int8": "I8", "uint8": "U8", "int32": "I32"}
+
+
+def matrix(*shape):
+    return RNG.standard_normal(shape).astype("f4")
+
+
+def file_bytes(tensors, metadata=None, dtypes=None, change=None):
+    """A file of numpy arrays by name. dtypes: other than numpy's; change(header) damages the header."""
+    header, data = {}, b""
+    if metadata is not None:
+        header["__metadata__"] = metadata
+    for name, array in tensors.items():
+        dtype = (dtypes or {}).get(name) or TYPES[array.dtype.name]
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [len(data), len(data) + array.nbytes]}
+        data += array.tobytes()
+    if change is not None:
+        change(header)
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+class CheckpointCases(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.old = os.getcwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, self.old)
+        os.mkdir("m")
+
+    def run_program(self, target="m", *args, code=0, says=()):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+        done = subprocess.run(
+            [PROGRAM, target, "-o", "out", "--recipe", "cast", "--force", *args], capture_output=True, text=True,
+            check=False, timeout=60, preexec_fn=limit,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, code, done.stderr[-2000:])
+        for text in says:
+            self.assertIn(text, done.stderr)
+        if code != 0:
+            self.assertEqual([name for name in os.listdir() if "out" in name], [], "something was left behind")
+        return json.loads(pathlib.Path("out/report.json").read_text()) if code == 0 else None
+
+    def write(self, name, *args, **options):
+        pathlib.Path("m", name).write_bytes(file_bytes(*args, **options))
+
+    def test_metadata_and_shards_without_tensors(self):
+        layer = {"model.layers.0.mlp.up_proj.weight": matrix(4, 6)}
+        self.write("a.safetensors", layer, metadata={"format": "pt", "author": "A. N. Other"})
+        self.write("b.safetensors", {"model.norm.weight": matrix(6)}, metadata={})
+        self.write("c.safetensors", {})
+        self.run_program()
+        written = {name: read_file(pathlib.Path("out", name)) for name in os.listdir("out") if name.endswith("safetensors")}
+        self.assertEqual({name: w[1] for name, w in written.items()}, {
+            "a.safetensors": {"format": "pt", "author": "A. N. Other"}, "b.safetensors": {}, "c.safetensors": None,
+        })  # fmt: skip
+        self.assertEqual(written["c.safetensors"][0], {})
+        self.assertEqual(written["b.safetensors"], read_file(pathlib.Path("m/b.safetensors")))
+        shutil.rmtree("out")
+        os.remove("m/a.safetensors")
+        self.run_program(code=3, says=["no layer can be quantized", "--dry-run lists"])
+
+    def test_headers_that_lie(self):
+        name = "model.layers.0.mlp.up_proj.weight"
+        tensors = {"model.norm.weight": matrix(6), name: matrix(4, 6), "z": matrix(2)}
+        set_at = lambda **values: lambda header: header[name].update(values)
+        for change, says in (
+            (set_at(shape=[4, 7]), [name, "offset 24", "does not match"]),
+            (set_at(dtype="BF16"), [name, "offset 24", "does not match"]),
+            (set_at(shape=[2**40, 2**40]), [name, "offset 24"]),
+            (set_at(shape=[2**62, 4, 0]), [name, "offset 24"]),
+            (set_at(shape=[-4, 6]), [name]),
+            (set_at(data_offsets=[24, 2**50]), [name, "not inside"]),
+            (set_at(data_offsets=[24, 132], shape=[27]), [name, "not inside"]),
+            (set_at(data_offsets=[20, 116]), [name, "offset 20", "overlaps"]),
+            (set_at(data_offsets=[24, 116], shape=[23]), ["offset 120", "a gap", "116"]),
+            (set_at(dtype="F7"), [name, "F7"]),
+        ):  # fmt: skip
+            with self.subTest(says=says):
+                self.write("x.safetensors", tensors, change=change)
+                self.run_program(code=3, says=["m/x.safetensors", *says])
+        whole = file_bytes(tensors)
+        for length in (len(whole) - 7, 100_000_001, 2**40, 2**64 - 1):
+            with self.subTest(length=length):
+                pathlib.Path("m/x.safetensors").write_bytes(struct.pack("<Q", length) + whole[8:])
+                self.run_program(code=3, says=["m/x.safetensors", "header"])
+        for size in (0, 3, 8, 40, len(whole) - 1):
+            pathlib.Path("m/x.safetensors").write_bytes(whole[:size])
+            self.run_program(code=3, says=["m/x.safetensors"])
+
+    def test_already_quantized(self):
+        layer = "model.layers.0.mlp.up_proj"
+        codes = RNG.integers(0, 100, (4, 6))
+        for tensors, says in (
+            ({f"{layer}.weight": codes.astype("i1"), f"{layer}.weight_scale": matrix(4, 1)}, "I8 weights"),
+            ({f"{layer}.weight": codes.astype("u1"), f"{layer}.weight_scale": matrix(4, 1)}, "U8 weights"),
+            ({f"{layer}.qweight": codes.astype("i4"), f"{layer}.scales": matrix(4, 1)}, "GPTQ or AWQ"),
+            ({f"{layer}.weight_packed": codes.astype("u1"), f"{layer}.weight_scale": matrix(4, 1)}, "packed"),
+        ):  # fmt: skip
+            with self.subTest(says=says):
+                self.write("x.safetensors", tensors)
+                self.run_program(code=3, says=["already quantized", says, layer, "give the checkpoint that it was made from"])
+
+    def test_fp8_with_and_without_scales(self):
+        layer = "model.layers.0.mlp.up_proj"
+        codes = np.array([[0x38, 0xB8, 0x30, 0], [0x40, 0x38, 0, 0x38]], "u1")  # 1, -1, 0.5, 0; 2, 1, 0, 1 in E4M3
+        tensors, dtypes = {f"{layer}.weight": codes}, {f"{layer}.weight": "F8_E4M3"}
+        self.write("x.safetensors", tensors, dtypes=dtypes)
+        self.run_program(code=3, says=[layer, "FP8 but has no", "_scale_inv"])
+        self.write("x.safetensors", {**tensors, f"{layer}.weight_scale_inv": np.array([[0.375]], "f4")}, dtypes=dtypes)
+        self.run_program()
+        written, _ = read_file(pathlib.Path("out/x.safetensors"))
+        self.assertEqual(sorted(written), [f"{layer}.weight", f"{layer}.weight_scale"])
+        self.assertEqual(floats(written[f"{layer}.weight_scale"]), (0.375 / 16, 0.75 / 16))
+        # What is left as it was is dequantized too: its scales are gone.
+        kept = {**tensors, f"{layer}.weight_scale_inv": np.array([[0.375]], "f4"), "model.layers.0.mlp.gate_proj.weight": matrix(2, 4)}
+        self.write("x.safetensors", kept, dtypes=dtypes)
+        self.run_program("m", "--keep", "up_proj")
+        written, _ = read_file(pathlib.Path("out/x.safetensors"))
+        self.assertEqual(written[f"{layer}.weight"][0], "BF16")
+        self.assertEqual(floats(written[f"{layer}.weight"])[:3], (0.375, -0.375, 0.1875))
+
+    def test_fused_experts(self):
+        name = "model.layers.0.mlp.experts.gate_up_proj"
+        experts = matrix(3, 8, 5) * np.exp2(RNG.integers(-6, 6, (3, 8, 1))).astype("f4")
+        others = {"vision.blocks.0.norm.bias": matrix(7), "model.layers.0.mlp.gate.weight": matrix(3, 5)}
+        self.write("x.safetensors", {name: experts, **others})
+        report = self.run_program()
+        written, _ = read_file(pathlib.Path("out/x.safetensors"))
+        self.assertEqual(set(written), {name, name + "_scale", *others})
+        for other, array in others.items():
+            self.assertEqual(written[other], ("F32", list(array.shape), array.tobytes()))
+        self.assertEqual((written[name][0], written[name][1]), ("U8", [3, 8, 5]))
+        self.assertEqual(written[name + "_scale"][1], [3, 8, 1])
+        scales = np.array(floats(written[name + "_scale"]), "f4").reshape(3, 8, 1)
+        np.testing.assert_array_equal(scales, np.abs(experts).max(axis=2, keepdims=True) / np.float32(16))
+        codes = np.frombuffer(written[name][2], "u1").reshape(3, 8, 5)
+        decoded = (TABLE[codes].astype("f4") * scales).ravel()
+        layers = {layer["name"]: layer for layer in report["layers"]}
+        self.assertAlmostEqual(layers[name]["weight"]["sqnr_db"], sqnr(experts.ravel().tolist(), decoded.tolist()), delta=0.01)
+        self.assertEqual(layers["model.layers.0.mlp.gate"]["status"], "kept")
+        share = experts.size / (experts.size + sum(a.size for a in others.values()))
+        self.assertAlmostEqual(report["coverage"]["parameters"], share, 9)
+
+    def test_coverage_counts_what_is_kept(self):
+        tensors = {"model.embed_tokens.weight": matrix(9, 4), "model.layers.0.mlp.up_proj.weight": matrix(6, 4)}
+        self.write("x.safetensors", tensors)
+        report = self.run_program()
+        self.assertTrue(math.isclose(report["coverage"]["parameters"], 24 / 60))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["checkpoint_cases_test.py"])
