@@ -1,4 +1,6 @@
 // Rule `cast`: scale 1, values are converted as they are.
+#include <algorithm>
+
 #include "calibrators/rules.h"
 
 namespace hif8 {
@@ -22,6 +24,12 @@ class CastRule : public Calibrator {
   ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
                     const ScaleParams& /*params*/) const override {
     return Direct(Amax(values), format);
+  }
+  ScaleChoice SolvePieces(const ValuePieces& values, const NumberFormat& format,
+                          const ScaleParams& /*params*/) const override {
+    float amax = 0;
+    values([&](std::span<const float> piece) { amax = std::max(amax, Amax(piece)); });
+    return Direct(amax, format);
   }
   ScaleChoice Solve(const TensorStats& stats, const NumberFormat& format,
                     const ScaleParams& /*params*/) const override {

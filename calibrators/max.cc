@@ -1,4 +1,5 @@
 // Rule `max`: the largest magnitude is mapped to the target.
+#include <algorithm>
 #include <bit>
 
 #include "calibrators/rules.h"
@@ -14,6 +15,12 @@ class MaxRule : public Calibrator {
   ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
                     const ScaleParams& params) const override {
     const float amax = Amax(values);
+    return ChooseScale(amax, amax, format, params);
+  }
+  ScaleChoice SolvePieces(const ValuePieces& values, const NumberFormat& format,
+                          const ScaleParams& params) const override {
+    float amax = 0;
+    values([&](std::span<const float> piece) { amax = std::max(amax, Amax(piece)); });
     return ChooseScale(amax, amax, format, params);
   }
   ScaleChoice Solve(const TensorStats& stats, const NumberFormat& format,

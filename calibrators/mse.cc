@@ -235,7 +235,9 @@ class MseRule : public Calibrator {
 
   ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
                     const ScaleParams& params) const override {
-    if (values.size() > MagnitudeHistogram::kCapacity) return SolveLarge(values, format, params);
+    if (values.size() > MagnitudeHistogram::kCapacity) {
+      return SolvePieces([&](const auto& visit) { visit(values); }, format, params);
+    }
     thread_local MagnitudeHistogram histogram;
     const bool small = values.size() <= kSmall;
     RunSummary summary;
@@ -257,6 +259,27 @@ class MseRule : public Calibrator {
     return candidates.Choice(SearchValues(values, format, candidates, &sums));
   }
 
+  // A record's sums, then the same last check.
+  ScaleChoice SolvePieces(const ValuePieces& values, const NumberFormat& format,
+                          const ScaleParams& params) const override {
+    TensorStats stats;
+    values([&](std::span<const float> piece) {
+      stats.Add({DType::kF32,
+                 {static_cast<int64_t>(piece.size())},
+                 reinterpret_cast<const std::byte*>(piece.data())});
+    });
+    const ScaleChoice found = Solve(stats, format, params);
+    const ScaleChoice plain = Candidates(stats.amax(), format, params).Choice(0);
+    if (found.scale == plain.scale) return plain;
+    double found_error = 0;
+    double plain_error = 0;
+    values([&](std::span<const float> piece) {
+      found_error += ExactError(piece, format, found.scale);
+      plain_error += ExactError(piece, format, plain.scale);
+    });
+    return found_error < plain_error ? found : plain;
+  }
+
   ScaleChoice Solve(const TensorStats& stats, const NumberFormat& format,
                     const ScaleParams& params) const override {
     const Candidates candidates(stats.amax(), format, params);
@@ -265,21 +288,6 @@ class MseRule : public Calibrator {
     const DecisionSteps& steps = StepsOf(format);
     const auto error = [&](float scale) { return sums.SquaredError(steps, scale); };
     return candidates.Choice(candidates.Search(candidates.Errors(error), error));
-  }
-
- private:
-  // More values than a histogram holds at once: a record's sums, then the same last check.
-  ScaleChoice SolveLarge(std::span<const float> values, const NumberFormat& format,
-                         const ScaleParams& params) const {
-    TensorStats stats;
-    stats.Add({DType::kF32,
-               {static_cast<int64_t>(values.size())},
-               reinterpret_cast<const std::byte*>(values.data())});
-    const ScaleChoice found = Solve(stats, format, params);
-    const ScaleChoice plain = Candidates(stats.amax(), format, params).Choice(0);
-    const bool better = found.scale != plain.scale && ExactError(values, format, found.scale) <
-                                                          ExactError(values, format, plain.scale);
-    return better ? found : plain;
   }
 };
 

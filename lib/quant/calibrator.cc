@@ -35,6 +35,13 @@ float Next(float scale, const ScaleParams& params) {
 
 }  // namespace
 
+ScaleChoice Calibrator::SolvePieces(const ValuePieces& values, const NumberFormat& format,
+                                    const ScaleParams& params) const {
+  std::vector<float> all;
+  values([&](std::span<const float> piece) { all.insert(all.end(), piece.begin(), piece.end()); });
+  return Solve(all, format, params);
+}
+
 float RoundScale(float scale, float amax, const ScaleParams& params) {
   // amax / FLT_MAX is within rounding of the least scale that leaves the quotient finite.
   scale = std::clamp(std::max(scale, amax / kMaxFloat), kMinNormal, kMaxFloat);

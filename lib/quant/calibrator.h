@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,10 @@ struct ScaleChoice {
   std::string note;     // a fallback that was taken, or empty
 };
 
+// Values that are too many to be held as fp32: shows them all, piece by piece, each time that it is
+// called.
+using ValuePieces = std::function<void(const std::function<void(std::span<const float>)>& visit)>;
+
 class Calibrator {
  public:
   virtual ~Calibrator() = default;
@@ -62,6 +67,9 @@ class Calibrator {
   // From exact values: one channel, or a whole weight, all finite.
   virtual ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
                             const ScaleParams& params) const = 0;
+  // The same in memory that does not grow with the number of values, for rules of weights.
+  virtual ScaleChoice SolvePieces(const ValuePieces& values, const NumberFormat& format,
+                                  const ScaleParams& params) const;
   // From a streamed record with count() > 0 (or any record when NeedsData() is false).
   virtual ScaleChoice Solve(const TensorStats& stats, const NumberFormat& format,
                             const ScaleParams& params) const = 0;

@@ -55,16 +55,51 @@ void ForEachRun(const ChannelLayout& layout, size_t piece, const Visit& visit) {
 
 size_t PieceCount(const ChannelLayout& layout) { return (layout.size() + kPiece - 1) / kPiece; }
 
-[[noreturn]] void ThrowNonFinite(const std::string& name, const TensorView& weight) {
+// Values with one scale that are converted to fp32 all at once; more of them come in pieces.
+constexpr size_t kMostHeld = size_t{1} << 24;
+
+bool AllFinite(std::span<const float> values) {
+  return ScanMagnitudes(values.data(), values.size()).most < kInfinityBits;
+}
+
+// Calls visit(position, values) for elements [begin, begin + n) as fp32, piece by piece.
+template <typename Visit>
+void ForEachPiece(const TensorView& weight, size_t begin, size_t n, const Visit& visit) {
+  constexpr size_t kStep = size_t{1} << 20;
   std::vector<float> buffer;
-  const std::span<const float> values = AsFloats(weight, &buffer);
-  const auto bad =
-      std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
-  const std::string what = bad == values.end() ? "a non-finite value"
-                           : std::isnan(*bad)  ? "NaN"
-                                               : "an infinity";
+  for (size_t at = begin; at < begin + n; at += kStep) {
+    const auto size = static_cast<int64_t>(std::min(kStep, begin + n - at));
+    const TensorView piece{weight.dtype, {size}, weight.data + at * DTypeSize(weight.dtype)};
+    visit(at, AsFloats(piece, &buffer));
+  }
+}
+
+// `finite` becomes false where values are not; those pieces are left out.
+ValuePieces PiecesOf(const TensorView& weight, size_t begin, size_t n, std::atomic<bool>* finite) {
+  return [=](const std::function<void(std::span<const float>)>& visit) {
+    ForEachPiece(weight, begin, n, [&](size_t, std::span<const float> values) {
+      if (AllFinite(values)) {
+        visit(values);
+      } else {
+        *finite = false;
+      }
+    });
+  };
+}
+
+// Once it is known that there is such a value.
+[[noreturn]] void ThrowNonFinite(const std::string& name, const TensorView& weight) {
+  std::string what = "a non-finite value";
+  size_t at = weight.size();
+  ForEachPiece(weight, 0, weight.size(), [&](size_t position, std::span<const float> values) {
+    const auto bad =
+        std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+    if (at < weight.size() || bad == values.end()) return;
+    what = std::isnan(*bad) ? "NaN" : "an infinity";
+    at = position + static_cast<size_t>(bad - values.begin());
+  });
   throw ModelError("expected finite weights, found " + what + " in tensor '" + name +
-                       "' at element " + std::to_string(bad - values.begin()) + " of shape " +
+                       "' at element " + std::to_string(at) + " of shape " +
                        ShapeText(weight.shape),
                    "repair the weight, or leave its layer as it is with --keep", name);
 }
@@ -77,13 +112,22 @@ WeightScales SolveWeight(const std::string& name, const TensorView& weight,
   const size_t count = layout.scale_count();
   std::vector<ScaleChoice> choices(count);
   std::atomic<bool> finite = true;
-  ForEachChannel(weight, layout, [&](size_t index, std::span<const float> values) {
-    if (ScanMagnitudes(values.data(), values.size()).most >= kInfinityBits) {
-      finite = false;
-      return;
+  const bool in_one_run = layout.outer == 1 || layout.channels == 1;
+  if (in_one_run && layout.channel_size() > kMostHeld) {
+    for (size_t index = 0; index < count; ++index) {
+      const ValuePieces pieces =
+          PiecesOf(weight, index * layout.channel_size(), layout.channel_size(), &finite);
+      choices[index] = rule.SolvePieces(pieces, format, params);
     }
-    choices[index] = rule.Solve(values, format, params);
-  });
+  } else {
+    ForEachChannel(weight, layout, [&](size_t index, std::span<const float> values) {
+      if (!AllFinite(values)) {
+        finite = false;
+        return;
+      }
+      choices[index] = rule.Solve(values, format, params);
+    });
+  }
   if (!finite) ThrowNonFinite(name, weight);
   WeightScales result;
   result.scales.reserve(count);

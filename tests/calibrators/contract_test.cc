@@ -1,6 +1,7 @@
 // What every registered scale rule owes, over every format.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -154,6 +155,41 @@ TEST_F(ContractTest, RecordsAgreeWithValues) {
         EXPECT_EQ(exact.scale, streamed.scale);
       }
     });
+  }
+}
+
+TEST_F(ContractTest, PiecesAgreeWithTheWhole) {
+  std::vector<float> few_bits = Draw(Shape1D::kNormal, 5000, 4);
+  for (float& v : few_bits) v = std::bit_cast<float>(std::bit_cast<uint32_t>(v) & 0xFFFF0000U);
+  for (const std::vector<float>& values :
+       {Draw(Shape1D::kHeavyTail, 7001, 12), Draw(Shape1D::kOutliers, 1, 2), few_bits,
+        std::vector<float>(300, 0.0F), std::vector<float>()}) {
+    const ValuePieces pieces = [&](const auto& visit) {
+      for (size_t at = 0; at < values.size(); at += 999) {
+        visit(std::span(values).subspan(at, std::min<size_t>(999, values.size() - at)));
+      }
+    };
+    for (const ScaleParams& params : Variants()) {
+      ForAll([&](const Calibrator& rule, const NumberFormat& format) {
+        if (!rule.ForWeights()) return;
+        SCOPED_TRACE(values.size());
+        const ScaleChoice whole = rule.Solve(values, format, params);
+        const ScaleChoice found = rule.SolvePieces(pieces, format, params);
+        EXPECT_EQ(found.amax, whole.amax);
+        EXPECT_EQ(found.target, whole.target);
+        EXPECT_EQ(found.note, whole.note);
+        if (rule.name() != "mse") {
+          EXPECT_EQ(found.scale, whole.scale);
+          EXPECT_EQ(found.reference, whole.reference);
+          return;
+        }
+        const double a = PlainError(values, format, whole.scale);
+        const double b = PlainError(values, format, found.scale);
+        EXPECT_LE(b, a * std::pow(10, 0.005)) << "more than 0.05 dB";
+        const ScaleChoice max = BuiltinCalibrators().Get("max").Solve(values, format, params);
+        EXPECT_LE(b, PlainError(values, format, max.scale));
+      });
+    }
   }
 }
 

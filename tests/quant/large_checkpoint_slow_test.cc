@@ -4,13 +4,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <fstream>
 #include <thread>
 
 #include "calibrators/builtin.h"
 #include "formats/builtin.h"
+#include "lib/core/mapped_file.h"
 #include "lib/core/resume_list.h"
 #include "lib/model/safetensors/checkpoint_writer.h"
 #include "lib/quant/weight_quantizer.h"
@@ -117,6 +120,57 @@ TEST(LargeCheckpointTest, WeightOnlyIn1GiBAndResumedAfterAKill) {
               static_cast<double>(encoded) / (kShards * kMatrices) * static_cast<double>(kBytes) /
                   seconds.count() / 1e9,
               static_cast<double>(peak) / (1 << 20));
+}
+
+// One scale for all values of a tensor of 1 GiB, which would be 2 GiB as fp32.
+TEST(LargeCheckpointTest, OneScaleForATensorOf1GiB) {
+  const test::TemporaryFolder folder;
+  constexpr size_t kPart = size_t{64} << 20;
+  constexpr size_t kParts = 16;
+  if (fs::space(folder.path()).available < 2 * kPart * kParts) {
+    GTEST_SKIP() << "SKIPPED: less than " << 2 * kPart * kParts << " bytes free on the disk";
+  }
+  std::vector<float> magnitudes(kPart / 2);
+  {
+    const std::string part = test::RandomBf16(kPart);
+    std::ofstream out(folder.path() / "values", std::ios::binary);
+    for (size_t i = 0; i < kParts; ++i) out << part;
+    for (size_t i = 0; i < magnitudes.size(); ++i) {
+      uint16_t bits = 0;
+      std::memcpy(&bits, &part[2 * i], 2);
+      magnitudes[i] = std::bit_cast<float>(uint32_t{bits & 0x7FFFU} << 16);
+    }
+  }
+  // The same values over and over have the percentile of one part of them.
+  const auto nth =
+      magnitudes.begin() + (static_cast<int64_t>(magnitudes.size()) * 97 + 99) / 100 - 1;
+  std::nth_element(magnitudes.begin(), nth, magnitudes.end());
+  const float percentile = *nth;
+  const float amax = *std::max_element(magnitudes.begin(), magnitudes.end());
+  magnitudes = {};
+  magnitudes.shrink_to_fit();
+
+  const auto file = MappedFile::Open(folder.path() / "values");
+  const TensorView weight{
+      DType::kBF16, {static_cast<int64_t>(kPart / 2 * kParts)}, file->bytes().data()};
+  const ChannelLayout layout = ChannelLayout::PerTensor(weight.size());
+  const NumberFormat& format = BuiltinFormats().Get("hif8");
+  ScaleParams params;
+  params.percentile = 97;
+  test::MemoryWatch memory;
+  const auto solve = [&](const char* rule) {
+    return SolveWeight("w", weight, layout, BuiltinCalibrators().Get(rule), format, params);
+  };
+  EXPECT_EQ(solve("max").scales[0], amax / 16);
+  EXPECT_EQ(solve("percentile").scales[0], percentile / 16);
+  const EncodedWeight by_max = EncodeWeight(weight, layout, solve("max").scales, format);
+  const double max_error = MeasureWeight(weight, by_max, format).NoiseEnergy();
+  EncodedWeight by_mse = EncodeWeight(weight, layout, solve("mse").scales, format);
+  const uint64_t peak = memory.Stop();
+  EXPECT_LE(MeasureWeight(weight, by_mse, format).NoiseEnergy(), max_error);
+  // Twice the codes, which this test holds, and little beside them.
+  EXPECT_LT(peak, (uint64_t{1} << 30) + (uint64_t{64} << 20));
+  std::printf("own memory %.0f MiB, 1024 of it codes\n", static_cast<double>(peak) / (1 << 20));
 }
 
 }  // namespace
