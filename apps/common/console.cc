@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -109,6 +110,18 @@ void Console::Print(std::string_view text) {
           errno == ENOSPC ? "free some space" : "");
     }
   }
+}
+
+void Console::PrintNames(const std::vector<std::pair<std::string, std::string>>& rows) {
+  size_t width = 0;
+  for (const auto& [name, help] : rows) width = std::max(width, name.size() + 2);
+  std::string text;
+  Json json = Json::array();
+  for (const auto& [name, help] : rows) {
+    text += name + std::string(width - name.size(), ' ') + help + "\n";
+    json.push_back({{"name", name}, {"help", help}});
+  }
+  Print(json_ ? json.dump(2) + "\n" : text);
 }
 
 void Console::PrintError(const Error& error, const std::string& program) {

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "apps/common/parse.h"
 #include "lib/core/error.h"
@@ -69,6 +71,8 @@ class Console {
 
   // Writes the result. A closed pipe is no error; anything else throws kEnvironment.
   void Print(std::string_view text);
+  // Names and what they mean, one a line, or with --json as objects of "name" and "help".
+  void PrintNames(const std::vector<std::pair<std::string, std::string>>& rows);
   // An error, with the others that came along: on stderr, or with --json as a document on stdout.
   void PrintError(const Error& error, const std::string& program);
   // The document on stdout holds the error already: a second one would not be one document.

@@ -1,6 +1,5 @@
 #include "apps/hif8-calibrate/calibrate_program.h"
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,13 +34,7 @@ bool PrintList(const cli::ParsedOptions& options, cli::Console& console) {
       rows.emplace_back(recipe.name, recipe.description);
     }
   }
-  std::string text;
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const auto& [name, help] : rows) {
-    text += name + std::string(name.size() < 18 ? 18 - name.size() : 1, ' ') + help + "\n";
-    json.push_back({{"name", name}, {"help", help}});
-  }
-  console.Print(console.json() ? json.dump(2) + "\n" : text);
+  console.PrintNames(rows);
   return true;
 }
 

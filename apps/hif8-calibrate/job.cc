@@ -16,7 +16,6 @@
 #include "calibrators/builtin.h"
 #include "formats/builtin.h"
 #include "lib/core/error.h"
-#include "lib/core/interrupt.h"
 #include "lib/core/memory.h"
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
@@ -170,7 +169,6 @@ std::string SummaryText(const Report& report, const std::vector<GateResult>& gat
 }  // namespace
 
 void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
-  InstallInterruptHandler();
   SetThreads(ThreadCount(options));
   SetMemoryLimit(options.Size("memory-limit").value_or(0));
   const ParseContext context{BuiltinFormats(), BuiltinCalibrators()};

@@ -137,13 +137,7 @@ bool PrintList(const cli::ParsedOptions& options, cli::Console& console) {
       rows.emplace_back(name, ReportWriters().Get(name).description());
     }
   }
-  std::string text;
-  Json json = Json::array();
-  for (const auto& [name, help] : rows) {
-    text += name + std::string(name.size() < 28 ? 28 - name.size() : 1, ' ') + help + "\n";
-    json.push_back({{"name", name}, {"help", help}});
-  }
-  console.Print(console.json() ? json.dump(2) + "\n" : text);
+  console.PrintNames(rows);
   return true;
 }
 
