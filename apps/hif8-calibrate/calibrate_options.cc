@@ -247,6 +247,13 @@ std::vector<OptionSpec> OtherOptions() {
        .help = "set any recipe key, such as weights.power_of_two=true",
        .repeatable = true,
        .environment = false},
+      {.name = "auto",
+       .kind = OptionKind::kText,
+       .group = kQuant,
+       .value = "GOAL",
+       .help = "keep few layers in high precision so that this holds on the evaluation data, such "
+               "as 'network_sqnr>=30' or 'loss_gap<=0.1'; exit with code 1 if it cannot be met",
+       .environment = false},
       {.name = "compare",
        .kind = OptionKind::kText,
        .group = kQuant,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/hif8-calibrate/auto_goal.h"
 #include "apps/hif8-calibrate/calibrate_options.h"
 #include "apps/hif8-calibrate/make_report.h"
 #include "apps/hif8-calibrate/model_kind.h"
@@ -109,6 +110,7 @@ PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
                      "give one of them");
   }
   if (options.Has("compare")) pipeline.compare = ParseFormats(options.Text("compare"));
+  if (options.Has("auto")) pipeline.auto_goal = MakeAutoGoal(options.Text("auto"));
   RefuseInputsWithin(pipeline.output, options);
   RefuseOutputsWithin(options.Text("MODEL"), options);
   return pipeline;
@@ -201,7 +203,8 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   RunPipeline(inputs, pipeline, console.log(),
               [&](const PipelineResult& result, const fs::path& dir) {
                 report = MakeReport(kind->model(), result);
-                report.recipe = {recipe, WriteRecipe(config)};
+                report.recipe = {recipe, WriteRecipe(result.config)};
+                report.automatic = MakeAutoReport(kind->model(), result, options.Text("auto"));
                 AddRunInfo(options, result, &report);
                 WriteFileAtomically(dir / "report.json", ReportToJson(report));
               });
@@ -210,6 +213,7 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   results.reserve(gates.size());
   for (const Gate& gate : gates) results.push_back(EvaluateGate(gate, report));
   console.Print(SummaryText(report, results, console));
+  RequireGoal(report);
   RequireGates(results);
 }
 

@@ -128,24 +128,6 @@ Measured ArgmaxAgreement(const OutputMeasurement& output) {
   return static_cast<double>(output.argmax_equal) / static_cast<double>(output.argmax_rows);
 }
 
-NetworkReport NetworkOf(const Measurement& measurement) {
-  NetworkReport network;
-  for (const OutputMeasurement& output : measurement.outputs) {
-    network.outputs.push_back({output.name, ToMeasured(output.error.SqnrDb()),
-                               ToMeasured(output.error.Cosine()), ArgmaxAgreement(output)});
-  }
-  if (measurement.perplexity_original > 0) {
-    PerplexityReport perplexity;
-    perplexity.original = measurement.perplexity_original;
-    perplexity.quantized = measurement.perplexity_quantized;
-    const double before = std::log(measurement.perplexity_original);
-    const double after = std::log(measurement.perplexity_quantized);
-    if (before > 0) perplexity.loss_gap_percent = 100 * (after - before) / before;
-    network.perplexity = perplexity;
-  }
-  return network;
-}
-
 // The formats of a plan's operands, by name.
 std::vector<FormatReport> FormatsOf(const QuantPlan& plan) {
   std::map<std::string, const NumberFormat*> formats;
@@ -162,6 +144,24 @@ std::vector<FormatReport> FormatsOf(const QuantPlan& plan) {
 }
 
 }  // namespace
+
+NetworkReport MakeNetworkReport(const Measurement& measurement) {
+  NetworkReport network;
+  for (const OutputMeasurement& output : measurement.outputs) {
+    network.outputs.push_back({output.name, ToMeasured(output.error.SqnrDb()),
+                               ToMeasured(output.error.Cosine()), ArgmaxAgreement(output)});
+  }
+  if (measurement.perplexity_original > 0) {
+    PerplexityReport perplexity;
+    perplexity.original = measurement.perplexity_original;
+    perplexity.quantized = measurement.perplexity_quantized;
+    const double before = std::log(measurement.perplexity_original);
+    const double after = std::log(measurement.perplexity_quantized);
+    if (before > 0) perplexity.loss_gap_percent = 100 * (after - before) / before;
+    network.perplexity = perplexity;
+  }
+  return network;
+}
 
 Report MakeReport(const Model& model, const PipelineResult& result) {
   Report report;
@@ -184,7 +184,7 @@ Report MakeReport(const Model& model, const PipelineResult& result) {
          ToMeasured(compared.error.ZeroRate()), ToMeasured(compared.error.ZeroedRate())});
   }
   report.formats = FormatsOf(result.plan);
-  report.network = NetworkOf(result.measurement);
+  report.network = MakeNetworkReport(result.measurement);
   report.coverage = {result.coverage.parameters, ToMeasured(result.coverage.macs)};
   return report;
 }

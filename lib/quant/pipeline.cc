@@ -22,21 +22,26 @@ namespace {
 class Pipeline {
  public:
   Pipeline(const PipelineInputs& in, const PipelineOptions& options, LogSink& log)
-      : in_(in), options_(options), log_(log) {}
+      : in_(in), options_(options), log_(log) {
+    result_.config = in.config;
+  }
 
   PipelineResult Run(
       const std::function<void(const PipelineResult&, const std::filesystem::path&)>& finish) {
+    CheckGoal();
     Timed("plan", [&] { result_.plan = MakePlan(in_.model, in_.config, in_.context); });
     RequireQuantizedLayers("--dry-run lists every layer with the reason why it is kept");
     // Claimed before the long work, so that an output that cannot be written fails at once.
-    OutputDir out(
-        options_.output, options_.force,
-        in_.exporter.Resumable() ? OutputDir::Unfinished::kKeep : OutputDir::Unfinished::kRemove);
+    // What is written before layers are chosen is not the result: nothing to go on with later.
+    const bool resumable = in_.exporter.Resumable() && !options_.auto_goal;
+    OutputDir out(options_.output, options_.force,
+                  resumable ? OutputDir::Unfinished::kKeep : OutputDir::Unfinished::kRemove);
     Timed("collect", [&] { Collect(); });
     RequireQuantizedLayers("give data that reaches the layers with finite values");
-    result_.coverage = ComputeCoverage(in_.model, result_.plan);
     Timed("apply", [&] { Apply(out.path()); });
     Timed("measure", [&] { Measure(out.path()); });
+    if (options_.auto_goal) Timed("auto", [&] { MeetGoal(out.path()); });
+    result_.coverage = ComputeCoverage(in_.model, result_.plan);
     WriteSideFiles(out.path());
     finish(result_, out.path());
     CheckInterrupt();
@@ -58,6 +63,53 @@ class Pipeline {
   void Warn(std::string message) {
     log_.Warn(message);
     result_.warnings.push_back(std::move(message));
+  }
+
+  void CheckGoal() const {
+    if (!options_.auto_goal) return;
+    if (in_.source == nullptr) {
+      throw UsageError("a goal needs data that the network is run on",
+                       "give --data or --eval-data beside --auto");
+    }
+    if (in_.config.propagate == "quantized") {
+      throw UsageError(
+          "propagate: quantized chooses scales for the layers that are quantized, so "
+          "that layers cannot be chosen by their scales",
+          "leave out --auto, or propagate: quantized");
+    }
+  }
+
+  // Keeps layers until the written network meets the goal, and writes it again.
+  void MeetGoal(const std::filesystem::path& dir) {
+    const AutoGoal& goal = *options_.auto_goal;
+    LayerSet quantized;
+    for (const LayerPlan& layer : result_.plan.layers) quantized.push_back(layer.quantized);
+    const auto measure = [&](std::span<const LayerSet> networks, uint64_t samples) {
+      std::vector<double> values;
+      for (const Measurement& m :
+           in_.source->MeasureVariants(dir, QuantizedActivations(nullptr), networks, samples)) {
+        values.push_back(goal.value(m));
+      }
+      return values;
+    };
+    result_.automatic = ChooseKeptLayers(quantized, goal.value(result_.measurement),
+                                         result_.measurement.samples, goal, measure);
+    std::vector<std::string> names;
+    for (const KeptLayer& kept : result_.automatic->kept) {
+      names.push_back(in_.model.layers()[static_cast<size_t>(kept.layer)].name);
+      result_.config.keep.push_back({ExactPattern(names.back()), false, "--auto"});
+    }
+    if (names.empty()) return;
+    KeepLayers(in_.model, names, "kept to meet " + goal.text, &result_.plan);
+    std::erase_if(result_.activations, [&](const auto& entry) {
+      return !result_.plan.activations.contains(entry.first);
+    });
+    using Entries = std::filesystem::directory_iterator;
+    const std::vector<std::filesystem::path> written(Entries(dir), Entries{});
+    for (const std::filesystem::path& path : written) std::filesystem::remove_all(path);
+    Apply(dir);
+    Measure(dir);
+    result_.automatic->met = goal.holds(goal.value(result_.measurement));
   }
 
   // A model in which nothing is quantized is an error that says why.
@@ -260,6 +312,7 @@ class Pipeline {
   }
 
   void Apply(const std::filesystem::path& dir) {
+    result_.weights.clear();
     for (const auto& [index, plan] : result_.plan.weights) result_.weights[index];
     std::map<int, float> scales;
     std::map<int, float> limits;
@@ -296,7 +349,7 @@ class Pipeline {
     for (const auto& [index, scale] : result_.activations) {
       QuantizedActivation& entry = quantized[index];
       entry = Quantized(scale.choice, result_.plan.activations.at(index));
-      if (options_.compare.empty()) continue;
+      if (options_.compare.empty() || comparison == nullptr) continue;
       entry.visit = [comparison, at = index](const TensorView& x) {
         comparison->AddActivation(at, x);
       };
@@ -320,7 +373,7 @@ class Pipeline {
   }
 
   void WriteSideFiles(const std::filesystem::path& dir) const {
-    WriteFileAtomically(dir / "recipe.yaml", WriteRecipe(in_.config));
+    WriteFileAtomically(dir / "recipe.yaml", WriteRecipe(result_.config));
     Calibration calibration;
     calibration.model = result_.fingerprint;
     calibration.samples = result_.calibration_samples;

@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/core/log.h"
 #include "lib/model/model.h"
 #include "lib/numeric/exponent_histogram.h"
+#include "lib/quant/auto_precision.h"
 #include "lib/quant/calibration_file.h"
 #include "lib/quant/config.h"
 #include "lib/quant/exporter.h"
@@ -27,6 +29,7 @@ struct PipelineOptions {
   std::filesystem::path stats_out;              // empty: not saved
   std::filesystem::path calibration;            // a calibration.yaml instead of data; empty: none
   std::vector<const NumberFormat*> compare;     // formats to compare the plan's operands under
+  std::optional<AutoGoal> auto_goal;            // keep layers until it holds
 };
 
 // What became of one weight, measured on the written file.
@@ -43,6 +46,9 @@ struct WeightResult {
 
 struct PipelineResult {
   Fingerprint fingerprint;
+  QuantConfig
+      config;  // the recipe that makes this result; names the layers that were kept for a goal
+  std::optional<AutoResult> automatic;  // with a goal: how it was sought; `met` as it was written
   QuantPlan plan;
   std::map<int, ActivationScale> activations;  // by index, like the plan's
   std::map<int, ScaledExponents> exponents;    // of activations that were observed

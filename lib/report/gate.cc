@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <utility>
 
 #include "lib/core/error.h"
 #include "lib/core/suggest.h"
@@ -122,7 +123,8 @@ std::vector<GateMetric> GateMetrics() {
 }
 
 Gate ParseGate(const std::string& text) {
-  const Comparison parts = SplitComparison(text, kOps);
+  Comparison parts = SplitComparison(text, kOps);
+  if (parts.left == "loss_gap") parts.left = "loss_gap_percent";
   if (parts.op.empty()) {
     throw UsageError("a gate needs a metric, one of < <= > >=, and a limit, found '" + text + "'",
                      "for example --fail-if 'output_sqnr<20'");
@@ -140,6 +142,45 @@ Gate ParseGate(const std::string& text) {
   }
   return gate;
 }
+
+Goal ParseGoal(const std::string& text) {
+  // What keeping layers in high precision improves, and where better is.
+  static constexpr std::pair<std::string_view, bool> kMetrics[] = {{"network_sqnr", true},
+                                                                   {"network_cosine", true},
+                                                                   {"argmax_agreement", true},
+                                                                   {"perplexity", false},
+                                                                   {"loss_gap_percent", false}};
+  Goal goal{ParseGate(text)};
+  for (const auto& [metric, higher] : kMetrics) {
+    if (goal.gate.metric != metric) continue;
+    goal.higher_is_better = higher;
+    if (goal.gate.op.starts_with(higher ? '>' : '<')) return goal;
+    throw UsageError("goal '" + text + "': expected " + (higher ? ">= or >" : "<= or <") +
+                         " since " + goal.gate.metric + " is better the " +
+                         (higher ? "higher" : "lower") + " it is",
+                     "unlike a gate, a goal says what must hold");
+  }
+  throw UsageError(
+      "goal '" + text + "': '" + goal.gate.metric + "' does not tell how good the network is",
+      "known: network_sqnr, network_cosine, argmax_agreement, perplexity, "
+      "loss_gap_percent");
+}
+
+double WorstValue(const Goal& goal, const Report& report) {
+  const GateResult result = EvaluateGate(goal.gate, report);
+  if (!result.error.empty()) {
+    throw UsageError("goal " + goal.gate.text + " cannot be decided: " + result.error,
+                     "choose a metric that this network has; --list metrics of hif8-report names "
+                     "them");
+  }
+  double worst = *result.items.front().value;
+  for (const GateItem& item : result.items) {
+    worst = goal.higher_is_better ? std::min(worst, *item.value) : std::max(worst, *item.value);
+  }
+  return worst;
+}
+
+bool Holds(const Goal& goal, double value) { return Compare(value, goal.gate.op, goal.gate.limit); }
 
 std::string GateResult::Summary() const {
   const std::string all = std::to_string(items.size());

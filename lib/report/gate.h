@@ -27,8 +27,18 @@ struct GateMetric {
 };
 std::vector<GateMetric> GateMetrics();
 
-// Throws a usage error with a suggestion for a text that is no gate.
+// Throws a usage error with a suggestion for a text that is no gate. "loss_gap" stands for
+// "loss_gap_percent".
 Gate ParseGate(const std::string& text);
+
+// A condition that is to hold instead: a metric of what the network gives in the end, such as
+// 'network_sqnr>=30'. Throws as ParseGate, and for metrics that say nothing about that or limits
+// on the wrong side.
+struct Goal {
+  Gate gate;
+  bool higher_is_better = true;
+};
+Goal ParseGoal(const std::string& text);
 
 struct GateItem {
   std::string name;  // layer, output, "layer: k", or "network"
@@ -50,6 +60,9 @@ struct GateResult {
 };
 
 GateResult EvaluateGate(const Gate& gate, const Report& report);
+// The worst item's value. Throws kUsage when the metric was not measured, or not everywhere.
+double WorstValue(const Goal& goal, const Report& report);
+bool Holds(const Goal& goal, double value);
 
 // Throws kUsage when a gate could not be decided, else kGate when one failed; the other errors are
 // attached.

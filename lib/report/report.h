@@ -88,6 +88,32 @@ struct FormatReport {
   std::vector<PrecisionBand> bands;  // rising exponents
 };
 
+// What a layer does alone (--auto).
+struct SensitivityReport {
+  std::string layer;
+  Measured alone;                  // the goal's metric when only this layer is quantized
+  std::optional<int64_t> samples;  // that it was measured on
+};
+
+// What a layer that was kept bought (--auto).
+struct KeptReport {
+  std::string layer;
+  Measured before;   // the goal's metric with the layers above it in the list kept
+  Measured after;    // with this one too
+  Measured without;  // with all of the list but this one
+};
+
+// How a goal was sought (--auto).
+struct AutoReport {
+  std::string goal;
+  std::string metric;
+  bool met = false;
+  Measured plain;                          // the goal's metric with nothing kept
+  Measured result;                         // of the written network
+  std::vector<SensitivityReport> ranking;  // most harmful first
+  std::vector<KeptReport> kept;            // most harmful first
+};
+
 struct NetworkOutputReport {
   std::string name;
   Measured sqnr_db, cosine;
@@ -153,6 +179,7 @@ struct Report {
   std::vector<FormatReport> formats;
   std::optional<std::vector<UnmatchedReport>> unmatched;  // only of a comparison of files
   NetworkReport network;
+  std::optional<AutoReport> automatic;  // "auto"
   CoverageReport coverage;
   RecipeReport recipe;
   RunReport run;

@@ -106,6 +106,35 @@ void Fields(T& o, V&& visit) {
 }
 
 template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, SensitivityReport>
+void Fields(T& o, V&& visit) {
+  visit("layer", o.layer);
+  visit("alone", o.alone);
+  visit("samples", o.samples);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, KeptReport>
+void Fields(T& o, V&& visit) {
+  visit("layer", o.layer);
+  visit("before", o.before);
+  visit("after", o.after);
+  visit("without", o.without);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, AutoReport>
+void Fields(T& o, V&& visit) {
+  visit("goal", o.goal);
+  visit("metric", o.metric);
+  visit("met", o.met);
+  visit("plain", o.plain);
+  visit("result", o.result);
+  visit("ranking", o.ranking);
+  visit("kept", o.kept);
+}
+
+template <typename T, typename V>
 requires std::same_as<std::remove_const_t<T>, NetworkOutputReport>
 void Fields(T& o, V&& visit) {
   visit("name", o.name);
@@ -185,6 +214,7 @@ void Fields(T& o, V&& visit) {
   visit("formats", o.formats);
   visit("unmatched", o.unmatched);
   visit("network", o.network);
+  visit("auto", o.automatic);
   visit("coverage", o.coverage);
   visit("recipe", o.recipe);
   visit("run", o.run);

@@ -46,6 +46,20 @@ bool Filled(const Column& column, const std::vector<const LayerReport*>& layers)
   });
 }
 
+// What was kept for a goal, and what each layer of it bought.
+void AddAuto(const AutoReport& automatic, std::vector<std::string>* lines) {
+  lines->push_back(fmt::format(
+      "goal {} {}: {} with every layer quantized, {} with {} kept", automatic.goal,
+      automatic.met ? "met" : "not met, the best that was found is written",
+      NumberText6(automatic.plain), NumberText6(automatic.result), automatic.kept.size()));
+  for (const KeptReport& kept : automatic.kept) {
+    std::string line = fmt::format("  kept {}: {} -> {}", CleanText(kept.layer),
+                                   NumberText6(kept.before), NumberText6(kept.after));
+    if (kept.without) line += fmt::format("; {} without it", NumberText6(kept.without));
+    lines->push_back(line);
+  }
+}
+
 }  // namespace
 
 Measured MainSqnr(const LayerReport& layer) {
@@ -79,6 +93,7 @@ std::vector<std::string> SummaryLines(const Report& report) {
     }
     lines.push_back(line);
   }
+  if (report.automatic) AddAuto(*report.automatic, &lines);
   if (const std::string line = DataLine(report.run); !line.empty()) lines.push_back(line);
   AddUnmatched(report, &lines);
   if (report.run.synthetic) lines.push_back("warning: the data was made up: a smoke test only");

@@ -11,4 +11,11 @@ std::vector<TensorStats> ActivationSource::CollectPropagated(std::span<const int
                    "(propagate: original)");
 }
 
+std::vector<Measurement> ActivationSource::MeasureVariants(
+    const std::filesystem::path&, const std::map<int, QuantizedActivation>&,
+    std::span<const LayerSet>, uint64_t) {
+  throw UsageError("captured activations cannot tell what the network gives in the end",
+                   "give --data instead of --activations");
+}
+
 }  // namespace hif8

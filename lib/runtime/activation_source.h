@@ -56,6 +56,9 @@ struct Propagation {
   std::function<std::optional<EncodedWeight>(int weight)> encode;
 };
 
+// Which layers of a network are quantized; a flag for each of Model::layers().
+using LayerSet = std::vector<bool>;
+
 class ActivationSource {
  public:
   virtual ~ActivationSource() = default;
@@ -76,6 +79,13 @@ class ActivationSource {
   // maps activations to how they were quantized.
   virtual Measurement Measure(const std::filesystem::path& written,
                               const std::map<int, QuantizedActivation>& quantized) = 0;
+  // Runs, beside the original network, one network for each of `variants`, in which only those
+  // layers are as in the written one, over the first `samples` samples (0: all) of the evaluation
+  // data. Measures what the networks give in the end (`outputs`, perplexities, `samples`); the
+  // lists by layer and activation stay empty. Throws kUsage where no network can be run.
+  virtual std::vector<Measurement> MeasureVariants(
+      const std::filesystem::path& written, const std::map<int, QuantizedActivation>& quantized,
+      std::span<const LayerSet> variants, uint64_t samples);
 };
 
 }  // namespace hif8

@@ -1,11 +1,14 @@
-// The original and the quantized network side by side, part by part.
+// The original network and quantized ones side by side, part by part.
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <functional>
+#include <memory>
+#include <set>
 #include <utility>
 
 #include "lib/model/safetensors/written_checkpoint.h"
 #include "lib/runtime/checkpoint_source.h"
+#include "lib/runtime/measure_sink.h"
 #include "lib/runtime/memory_plan.h"
 #include "lib/runtime/network_run.h"
 #include "lib/runtime/token_scores.h"
@@ -13,77 +16,26 @@
 namespace hif8 {
 namespace {
 
+constexpr size_t kVariantsAtOnce = 16;
 constexpr int64_t kHeadPieceElements = int64_t{1} << 22;  // 16 MiB of fp32, in both networks
 
 constexpr size_t kDecodedRows = 1024;  // of the embedding that are kept
 
-// Turns what the taps of one part see into the measurement.
-class MeasureSink : public TapSink {
- public:
-  MeasureSink(const Checkpoint& checkpoint, const std::map<int, QuantizedActivation>& quantized,
-              Measurement* measurement)
-      : checkpoint_(checkpoint), quantized_(quantized), measurement_(measurement) {}
-
-  // `comparable` false: the quantized network's rows are others than the original's were, so that
-  // its outputs cannot be compared.
-  void Aim(const PartGraph& part, const std::string& prefix, bool original,
-           bool comparable = true) {
-    if (original) outputs_.clear();  // the last run's are compared by now
-    original_ = original;
-    comparable_ = comparable;
-    targets_.clear();
-    for (const PartTap& tap : part.taps) {
-      const std::string name = prefix + tap.name;
-      targets_.push_back({tap.kind, tap.kind == TapKind::kActivation
-                                        ? checkpoint_.ActivationIndex(name)
-                                        : checkpoint_.LayerIndex(name)});
-    }
-  }
-
-  void Observe(int id, const TensorView& x) override {
-    const int index = targets_[static_cast<size_t>(id)].index;
-    if (index < 0 || !comparable_) return;
-    std::vector<float> buffer;
-    const auto values = AsFloats(x, &buffer);
-    std::vector<float>& original = outputs_[index];
-    if (original_) {
-      original.assign(values.begin(), values.end());
-    } else {
-      measurement_->accumulated[static_cast<size_t>(index)].Add(original, values);
-    }
-  }
-
-  void Compare(int id, const TensorView& x, const TensorView& y) override {
-    const Tap& tap = targets_[static_cast<size_t>(id)];
-    if (tap.index < 0) return;
-    const auto at = static_cast<size_t>(tap.index);
-    std::vector<float> x_buffer;
-    std::vector<float> y_buffer;
-    const auto a = AsFloats(x, &x_buffer);
-    const auto b = AsFloats(y, &y_buffer);
-    if (tap.kind == TapKind::kOutput) return measurement_->output[at].Add(a, b);
-    const QuantizedActivation& q = quantized_.at(tap.index);
-    measurement_->activation[at].Add(a, b);
-    measurement_->activation[at].CountRange(a, q.scale, q.overflow_threshold, q.reference);
-    if (q.visit) q.visit(x);
-  }
-
- private:
-  const Checkpoint& checkpoint_;
-  const std::map<int, QuantizedActivation>& quantized_;
-  Measurement* measurement_;
-  bool original_ = true;
-  bool comparable_ = true;
-  std::vector<Tap> targets_;
-  std::map<int, std::vector<float>> outputs_;  // of the original network's last run, by layer
+// A network that is compared with the original.
+struct OtherNetwork {
+  const LayerSet* layers = nullptr;      // that are quantized in it; null: all of the written one
+  std::unique_ptr<HiddenStates> states;  // null: those of the original still
+  std::unique_ptr<ExpertRouting> routing;
+  std::vector<TokenScores> scores;
+  OutputMeasurement logits;
 };
 
 class MeasurePass {
  public:
   MeasurePass(const std::shared_ptr<const Checkpoint>& checkpoint, const TokenData& data,
               uint64_t memory_limit, const std::filesystem::path& written,
-              const std::map<int, QuantizedActivation>& quantized, const FormatRegistry& formats,
-              LogSink& log)
+              const std::map<int, QuantizedActivation>& quantized,
+              std::span<const LayerSet> variants, const FormatRegistry& formats, LogSink& log)
       : checkpoint_(*checkpoint),
         written_(checkpoint, written),
         quantized_(quantized),
@@ -106,7 +58,12 @@ class MeasurePass {
         heads_([this](PartOptions o) { return DecoderHead(spec_, std::move(o)); }, formats, &sink_,
                &log),
         log_(log),
+        comparing_layers_(variants.empty()),
+        others_(std::max<size_t>(variants.size(), 1)),
         memory_(PlanMemory(checkpoint->network(), run_.longest(), 2, false, memory_limit)) {
+    // Weights are held in two forms, however many networks there are.
+    memory_.hidden_states = memory_.hidden_states * 2 / (others_.size() + 1);
+    for (size_t i = 0; i < variants.size(); ++i) others_[i].layers = &variants[i];
     measurement_.activation.resize(checkpoint_.activations().size());
     measurement_.output.resize(checkpoint_.layers().size());
     measurement_.accumulated.resize(checkpoint_.layers().size());
@@ -115,34 +72,72 @@ class MeasurePass {
     if (activation_format_.empty()) activation_format_ = formats.names().front();
   }
 
-  Measurement Run() {
+  // One measurement for each variant; without variants the one of the written network, with its
+  // layers and activations.
+  std::vector<Measurement> Run() {
     Embed();
     RunBlocks();
     RunNorm();
     RunHead();
-    return std::move(measurement_);
+    std::vector<Measurement> results(others_.size());
+    if (comparing_layers_) results.front() = std::move(measurement_);
+    for (size_t i = 0; i < results.size(); ++i) {
+      results[i].samples = run_.samples();
+      results[i].outputs.push_back(std::move(others_[i].logits));
+      results[i].perplexity_original = Perplexity(scores_);
+      results[i].perplexity_quantized = Perplexity(others_[i].scores);
+    }
+    return results;
   }
 
  private:
   // The values of that tensor come from the written file in the quantized network.
-  bool IsQuantized(const std::string& tensor) const {
+  bool IsQuantized(const std::string& tensor, const OtherNetwork& other) const {
     const int weight = checkpoint_.Find(tensor)->weight;
     if (weight < 0) return false;
+    if (other.layers != nullptr && !UsesWeight(*other.layers, weight)) return false;
     return written_.number_format().empty() || written_.IsQuantized(weight);
   }
 
+  bool UsesWeight(const LayerSet& layers, int weight) const {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      if (layers[i] && checkpoint_.layers()[i].weight == weight) return true;
+    }
+    return false;
+  }
+
+  // How a part of one of the other networks is run, or the original's part beside it.
   PartOptions Options(PartMode mode, const std::string& prefix,
-                      const std::vector<PartLayer>& layers) const {
+                      const std::vector<PartLayer>& part_layers, const OtherNetwork& other) const {
+    std::vector<PartLayer> layers;
+    for (const PartLayer& layer : part_layers) {
+      const int index = checkpoint_.LayerIndex(prefix + layer.name);
+      if (other.layers == nullptr || (index >= 0 && (*other.layers)[static_cast<size_t>(index)])) {
+        layers.push_back(layer);
+      }
+    }
     PartOptions options;
     options.mode = mode;
     options.inputs = QuantizedInputs(checkpoint_, quantized_, prefix, layers, activation_format_);
     for (const PartLayer& layer : layers) {
       const std::string tensor = prefix + layer.name + ".weight";
-      if (checkpoint_.Find(tensor) != nullptr && IsQuantized(tensor)) {
+      if (checkpoint_.Find(tensor) != nullptr && IsQuantized(tensor, other)) {
         options.weights.insert(layer.name);
       }
     }
     return options;
+  }
+  PartOptions OriginalOptions(const std::string& prefix,
+                              const std::vector<PartLayer>& layers) const {
+    if (!comparing_layers_) return {};
+    return Options(PartMode::kOriginal, prefix, layers, others_.front());
+  }
+
+  // From here on the network goes its own way.
+  void Leave(OtherNetwork* other) {
+    if (other->states != nullptr) return;
+    other->states = run_.NewStates(memory_.hidden_states);
+    for (size_t i = 0; i < run_.samples(); ++i) other->states->Write(i, original_->Read(i));
   }
 
   void AddScales(const PartGraph& part, const std::string& prefix, NamedTensors* inputs) const {
@@ -155,153 +150,186 @@ class MeasurePass {
     original_ = run_.Embed(memory_.hidden_states, [&](int64_t begin, int64_t end, float* values) {
       checkpoint_.ReadRows(table, begin, end, values);
     });
-    const bool quantized = IsQuantized(name);
-    std::map<int64_t, Tensor> rows;  // decoded once
-    other_ = run_.Embed(memory_.hidden_states, [&](int64_t begin, int64_t end, float* values) {
-      if (!quantized) return checkpoint_.ReadRows(table, begin, end, values);
-      if (rows.size() >= kDecodedRows) rows.clear();
-      Tensor& row = rows[begin];
-      if (row.owner == nullptr) row = loader_.LoadRows(name, true, begin, end);
-      std::copy_n(reinterpret_cast<const float*>(row.view.data), row.view.size(), values);
-    });
+    std::map<int64_t, Tensor> rows;  // decoded
+    for (OtherNetwork& other : others_) {
+      if (!IsQuantized(name, other)) continue;
+      other.states =
+          run_.Embed(memory_.hidden_states, [&](int64_t begin, int64_t end, float* values) {
+            if (rows.size() >= kDecodedRows) rows.clear();
+            Tensor& row = rows[begin];
+            if (row.owner == nullptr) row = loader_.LoadRows(name, true, begin, end);
+            std::copy_n(reinterpret_cast<const float*>(row.view.data), row.view.size(), values);
+          });
+    }
+  }
+
+  // The constants that the original's part and the others' need, loaded together.
+  NamedTensors LoadConstants(const std::function<PartGraph(PartOptions)>& describe,
+                             const std::string& prefix,
+                             const std::vector<PartLayer>& layers) const {
+    std::vector<PartGraph> parts = {describe(OriginalOptions(prefix, layers))};
+    for (const OtherNetwork& other : others_) {
+      parts.push_back(describe(Options(PartMode::kQuantized, prefix, layers, other)));
+    }
+    std::vector<const PartGraph*> pointers;
+    pointers.reserve(parts.size());
+    for (const PartGraph& part : parts) pointers.push_back(&part);
+    return loader_.Load(pointers, prefix);
   }
 
   void RunBlocks() {
     const Network& network = run_.network();
-    const auto options = [&](PartMode mode, int64_t b) {
-      return Options(mode, network.BlockPrefix(b), network.Block(b, {}).layers);
-    };
+    const auto layers = [&](int64_t b) { return network.Block(b, {}).layers; };
     Prefetch constants(spec_.blocks, memory_.prefetch, [&](int64_t b) {
-      const PartGraph original = network.Block(b, options(PartMode::kOriginal, b));
-      const PartGraph other = network.Block(b, options(PartMode::kQuantized, b));
-      const PartGraph* both[] = {&original, &other};
-      return loader_.Load(both, network.BlockPrefix(b));
+      return LoadConstants([&](PartOptions o) { return network.Block(b, std::move(o)); },
+                           network.BlockPrefix(b), layers(b));
     });
     for (int64_t b = 0; b < spec_.blocks; ++b) {
       const std::string prefix = network.BlockPrefix(b);
       PartSessions& sessions = spec_.experts.HasExperts(b) ? sparse_ : dense_;
-      const PartSession& original = sessions.Get(options(PartMode::kOriginal, b));
-      const PartSession& other = sessions.Get(options(PartMode::kQuantized, b));
+      const PartSession& original = sessions.Get(OriginalOptions(prefix, layers(b)));
       NamedTensors inputs = constants.Take(b);
       AddScales(original.part, prefix, &inputs);
-      AddScales(other.part, prefix, &inputs);
+      std::vector<const PartSession*> parts(others_.size());
+      for (size_t k = 0; k < others_.size(); ++k) {
+        const PartOptions options = Options(PartMode::kQuantized, prefix, layers(b), others_[k]);
+        if (comparing_layers_ || spec_.experts.HasExperts(b) || !options.inputs.empty() ||
+            !options.weights.empty()) {
+          Leave(&others_[k]);
+        }
+        if (others_[k].states == nullptr) continue;
+        parts[k] = &sessions.Get(options);
+        AddScales(parts[k]->part, prefix, &inputs);
+        others_[k].routing = run_.Route(b, memory_.hidden_states);
+      }
       const std::unique_ptr<ExpertRouting> routing = run_.Route(b, memory_.hidden_states);
-      const std::unique_ptr<ExpertRouting> other_routing = run_.Route(b, memory_.hidden_states);
       for (size_t i = 0; i < run_.samples(); ++i) {
         sink_.Aim(original.part, prefix, true);
         run_.RunBlock(original, b, &inputs, i, original_.get(), original_.get(), routing.get());
-        sink_.Aim(other.part, prefix, false);
-        run_.RunBlock(other, b, &inputs, i, other_.get(), other_.get(), other_routing.get());
-        log_.Progress("measure", static_cast<uint64_t>(b) * run_.samples() + i + 1,
+        for (size_t k = 0; k < others_.size(); ++k) {
+          if (parts[k] == nullptr) continue;
+          OtherNetwork& other = others_[k];
+          sink_.Aim(parts[k]->part, prefix, false, comparing_layers_);
+          run_.RunBlock(*parts[k], b, &inputs, i, other.states.get(), other.states.get(),
+                        other.routing.get());
+        }
+        log_.Progress(Stage(), static_cast<uint64_t>(b) * run_.samples() + i + 1,
                       static_cast<uint64_t>(spec_.blocks) * run_.samples());
       }
       inputs.clear();
-      if (routing != nullptr) RunExperts(b, routing.get(), other_routing.get());
+      if (routing != nullptr) RunExperts(b, routing.get());
     }
   }
 
+  std::string Stage() const { return comparing_layers_ ? "measure" : "auto"; }
+
   // Each network's rows go where its own router sends them.
-  void RunExperts(int64_t block, ExpertRouting* routing, ExpertRouting* other_routing) {
+  void RunExperts(int64_t block, ExpertRouting* routing) {
     const Network& network = run_.network();
     const std::vector<PartLayer> layers = DecoderExpert(spec_, {}).layers;
-    std::vector<int64_t> active;
-    const std::vector<int64_t> a = routing->Active();
-    const std::vector<int64_t> b = other_routing->Active();
-    std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(active));
+    std::set<int64_t> routed;
+    const auto add = [&](const ExpertRouting& r) {
+      for (const int64_t expert : r.Active()) routed.insert(expert);
+    };
+    add(*routing);
+    for (const OtherNetwork& other : others_) add(*other.routing);
+    const std::vector<int64_t> active(routed.begin(), routed.end());
     const auto prefix = [&](int64_t at) {
       return network.ExpertPrefix(block, active[static_cast<size_t>(at)]);
     };
     const auto count = static_cast<int64_t>(active.size());
     Prefetch constants(count, memory_.prefetch, [&](int64_t at) {
-      const PartGraph original =
-          DecoderExpert(spec_, Options(PartMode::kOriginal, prefix(at), layers));
-      const PartGraph other =
-          DecoderExpert(spec_, Options(PartMode::kQuantized, prefix(at), layers));
-      const PartGraph* both[] = {&original, &other};
-      return loader_.Load(both, prefix(at));
+      return LoadConstants([&](PartOptions o) { return DecoderExpert(spec_, std::move(o)); },
+                           prefix(at), layers);
     });
     for (int64_t at = 0; at < count; ++at) {
       const int64_t e = active[static_cast<size_t>(at)];
-      const PartSession& original = experts_.Get(Options(PartMode::kOriginal, prefix(at), layers));
-      const PartSession& other = experts_.Get(Options(PartMode::kQuantized, prefix(at), layers));
+      const PartSession& original = experts_.Get(OriginalOptions(prefix(at), layers));
       NamedTensors inputs = constants.Take(at);
       AddScales(original.part, prefix(at), &inputs);
-      AddScales(other.part, prefix(at), &inputs);
       for (size_t i = 0; i < run_.samples(); ++i) {
         sink_.Aim(original.part, prefix(at), true);
         routing->Run(original, &inputs, e, i, false, original_.get());
-        sink_.Aim(other.part, prefix(at), false, routing->Rows(e, i) == other_routing->Rows(e, i));
-        other_routing->Run(other, &inputs, e, i, false, other_.get());
+        for (OtherNetwork& other : others_) {
+          const PartSession& part =
+              experts_.Get(Options(PartMode::kQuantized, prefix(at), layers, other));
+          AddScales(part.part, prefix(at), &inputs);
+          const bool same_rows = routing->Rows(e, i) == other.routing->Rows(e, i);
+          sink_.Aim(part.part, prefix(at), false, comparing_layers_ && same_rows);
+          other.routing->Run(part, &inputs, e, i, false, other.states.get());
+        }
       }
     }
   }
 
   void RunNorm() {
     const std::vector<PartLayer> layers = DecoderHead(spec_, {}).layers;
-    const PartSession& norm = norms_.Get(Options(PartMode::kOriginal, "", layers));
+    const PartSession& norm = norms_.Get(OriginalOptions("", layers));
     const PartSession& plain = norms_.Get({});
     const PartGraph* parts[] = {&norm.part};
     NamedTensors inputs = loader_.Load(parts, run_.network().prefix);
     AddScales(norm.part, "", &inputs);
+    for (OtherNetwork& other : others_) Leave(&other);
     for (size_t i = 0; i < run_.samples(); ++i) {
       sink_.Aim(norm.part, "", true);
       run_.RunNorm(norm, &inputs, i, original_.get());
-      run_.RunNorm(plain, &inputs, i, other_.get());
+      for (OtherNetwork& other : others_) run_.RunNorm(plain, &inputs, i, other.states.get());
     }
   }
 
   void RunHead() {
-    const std::vector<PartLayer> layers = DecoderHead(spec_, {}).layers;
-    const PartSession& original = heads_.Get(Options(PartMode::kOriginal, "", layers));
-    const PartSession& other = heads_.Get(Options(PartMode::kQuantized, "", layers));
     const std::string& tensor = run_.network().head;
-    const bool quantized = IsQuantized(tensor);
-    std::vector<TokenScores> scores;
-    std::vector<TokenScores> other_scores;
-    for (size_t i = 0; i < run_.samples(); ++i) {
-      scores.emplace_back(run_.ids(i));
-      other_scores.emplace_back(run_.ids(i));
+    for (size_t i = 0; i < run_.samples(); ++i) scores_.emplace_back(run_.ids(i));
+    bool quantized = false;
+    for (OtherNetwork& other : others_) {
+      other.scores = scores_;
+      other.logits.name = "logits";
+      quantized |= IsQuantized(tensor, other);
     }
-    OutputMeasurement logits;
-    logits.name = "logits";
     const int64_t step = std::max<int64_t>(kHeadPieceElements / spec_.hidden, 1);
     for (int64_t first = 0; first < spec_.vocabulary; first += step) {
       const int64_t end = std::min(first + step, spec_.vocabulary);
-      NamedTensors inputs;
-      inputs["lm_head.weight"] = loader_.LoadRows(tensor, false, first, end);
-      NamedTensors other_inputs = inputs;
-      if (quantized) {
-        const Tensor decoded = loader_.LoadRows(tensor, true, first, end);
-        inputs["lm_head.weight:quantized"] = decoded;
-        other_inputs = inputs;
-        other_inputs["lm_head.weight"] = decoded;  // tied to a quantized embedding
-      }
-      AddScales(original.part, "", &inputs);
-      AddScales(other.part, "", &other_inputs);
-      for (size_t i = 0; i < run_.samples(); ++i) {
-        sink_.Aim(original.part, "", true);
-        const Tensor a = RunHeadPiece(original, i, original_.get(), &inputs);
-        sink_.Aim(other.part, "", false);
-        const Tensor b = RunHeadPiece(other, i, other_.get(), &other_inputs);
-        std::vector<float> a_buffer;
-        std::vector<float> b_buffer;
-        const auto x = AsFloats(a.view, &a_buffer);
-        const auto y = AsFloats(b.view, &b_buffer);
-        logits.error.Add(x, y);
-        scores[i].Add(x, first, end - first);
-        other_scores[i].Add(y, first, end - first);
-      }
-      log_.Progress("measure logits", static_cast<uint64_t>(end),
+      const Tensor rows = loader_.LoadRows(tensor, false, first, end);
+      Tensor decoded;
+      if (quantized) decoded = loader_.LoadRows(tensor, true, first, end);
+      RunHeadPiece(first, rows, decoded);
+      log_.Progress(Stage() + " logits", static_cast<uint64_t>(end),
                     static_cast<uint64_t>(spec_.vocabulary));
     }
-    CountAgreement(scores, other_scores, &logits);
-    measurement_.outputs.push_back(std::move(logits));
-    measurement_.perplexity_original = Perplexity(scores);
-    measurement_.perplexity_quantized = Perplexity(other_scores);
+    for (OtherNetwork& other : others_) CountAgreement(scores_, other.scores, &other.logits);
   }
 
-  Tensor RunHeadPiece(const PartSession& head, size_t sample, HiddenStates* states,
-                      NamedTensors* inputs) const {
+  // The logits from `first` on; `decoded` are the written file's rows, where some network needs
+  // them.
+  void RunHeadPiece(int64_t first, const Tensor& rows, const Tensor& decoded) {
+    const std::vector<PartLayer> layers = DecoderHead(spec_, {}).layers;
+    const PartSession& original = heads_.Get(OriginalOptions("", layers));
+    for (size_t i = 0; i < run_.samples(); ++i) {
+      NamedTensors inputs = {{"lm_head.weight", rows}, {"lm_head.weight:quantized", decoded}};
+      AddScales(original.part, "", &inputs);
+      sink_.Aim(original.part, "", true);
+      const Tensor a = HeadLogits(original, i, original_.get(), &inputs);
+      std::vector<float> a_buffer;
+      const auto x = AsFloats(a.view, &a_buffer);
+      scores_[i].Add(x, first, rows.view.shape[0]);
+      for (OtherNetwork& other : others_) {
+        const PartSession& head = heads_.Get(Options(PartMode::kQuantized, "", layers, other));
+        // Tied to a quantized embedding it has other values although it is no layer of its own.
+        if (IsQuantized(run_.network().head, other)) inputs["lm_head.weight"] = decoded;
+        AddScales(head.part, "", &inputs);
+        sink_.Aim(head.part, "", false, comparing_layers_);
+        const Tensor b = HeadLogits(head, i, other.states.get(), &inputs);
+        inputs["lm_head.weight"] = rows;
+        std::vector<float> b_buffer;
+        const auto y = AsFloats(b.view, &b_buffer);
+        other.logits.error.Add(x, y);
+        other.scores[i].Add(y, first, rows.view.shape[0]);
+      }
+    }
+  }
+
+  Tensor HeadLogits(const PartSession& head, size_t sample, HiddenStates* states,
+                    NamedTensors* inputs) const {
     (*inputs)["normed"] = FloatTensor(states->Read(sample), {run_.length(sample), spec_.hidden});
     return head.Run(*inputs);
   }
@@ -337,18 +365,41 @@ class MeasurePass {
   MeasureSink sink_;
   PartSessions dense_, sparse_, experts_, norms_, heads_;
   LogSink& log_;
+  bool comparing_layers_;  // one other network, compared layer by layer
+  std::vector<OtherNetwork> others_;
   MemoryPlan memory_;
   std::string activation_format_;
-  std::unique_ptr<HiddenStates> original_, other_;
+  std::unique_ptr<HiddenStates> original_;
+  std::vector<TokenScores> scores_;
 };
 
 }  // namespace
 
 Measurement CheckpointSource::Measure(const std::filesystem::path& written,
                                       const std::map<int, QuantizedActivation>& quantized) {
-  return MeasurePass(checkpoint_, options_.evaluation, options_.memory_limit, written, quantized,
-                     formats_, log_)
-      .Run();
+  return std::move(MeasurePass(checkpoint_, options_.evaluation, options_.memory_limit, written,
+                               quantized, {}, formats_, log_)
+                       .Run()
+                       .front());
+}
+
+std::vector<Measurement> CheckpointSource::MeasureVariants(
+    const std::filesystem::path& written, const std::map<int, QuantizedActivation>& quantized,
+    std::span<const LayerSet> variants, uint64_t samples) {
+  TokenData data;
+  data.samples = options_.evaluation.samples;
+  if (samples > 0 && samples < data.samples.size()) data.samples.resize(samples);
+  std::vector<Measurement> results;
+  while (results.size() < variants.size()) {
+    const auto some = variants.subspan(results.size(),
+                                       std::min(kVariantsAtOnce, variants.size() - results.size()));
+    for (Measurement& result : MeasurePass(checkpoint_, data, options_.memory_limit, written,
+                                           quantized, some, formats_, log_)
+                                   .Run()) {
+      results.push_back(std::move(result));
+    }
+  }
+  return results;
 }
 
 }  // namespace hif8

@@ -44,6 +44,10 @@ class CheckpointSource : public ActivationSource {
   // first.
   Measurement Measure(const std::filesystem::path& written,
                       const std::map<int, QuantizedActivation>& quantized) override;
+  std::vector<Measurement> MeasureVariants(const std::filesystem::path& written,
+                                           const std::map<int, QuantizedActivation>& quantized,
+                                           std::span<const LayerSet> variants,
+                                           uint64_t samples) override;
 
   // The original network's hidden states after each block (what Collect() runs through) and logits
   // of the calibration data; for tests and small models.

@@ -29,6 +29,10 @@ class NetworkRun {
   int64_t length(size_t sample) const { return static_cast<int64_t>(data_.samples[sample].size()); }
   const std::vector<int64_t>& ids(size_t sample) const { return data_.samples[sample]; }
 
+  // Hidden states for all samples, to be written.
+  std::unique_ptr<HiddenStates> NewStates(uint64_t memory_limit) const {
+    return std::make_unique<HiddenStates>(StateSizes(), memory_limit);
+  }
   // Hidden states for all samples, filled with the embeddings of their tokens. `read` gives rows of
   // the embedding.
   std::unique_ptr<HiddenStates> Embed(

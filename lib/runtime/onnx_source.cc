@@ -1,5 +1,7 @@
 #include "lib/runtime/onnx_source.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +13,9 @@
 
 namespace hif8 {
 namespace {
+
+// Networks that are measured side by side take about so much memory.
+constexpr uint64_t kVariantBytes = uint64_t{1} << 29;
 
 class OnnxSource : public ActivationSource {
  public:
@@ -39,11 +44,7 @@ class OnnxSource : public ActivationSource {
 
   Measurement Measure(const std::filesystem::path& written,
                       const std::map<int, QuantizedActivation>& quantized) override {
-    Dataset* data = evaluation_ != nullptr ? evaluation_.get() : calibration_.get();
-    if (data == nullptr) {
-      throw UsageError("measuring needs data, and none was given", "give --eval-data or --data");
-    }
-    return MeasureGraphs(BuildEvaluationGraphs(model_, written), *data,
+    return MeasureGraphs(BuildEvaluationGraphs(model_, written), EvaluationData(),
                          {.activations = model_.activations().size(),
                           .layers = model_.layers().size(),
                           .quantized = quantized,
@@ -52,7 +53,34 @@ class OnnxSource : public ActivationSource {
                          log_);
   }
 
+  std::vector<Measurement> MeasureVariants(const std::filesystem::path& written,
+                                           const std::map<int, QuantizedActivation>&,
+                                           std::span<const LayerSet> variants,
+                                           uint64_t samples) override {
+    const auto model = OnnxModel::Load(written / "model.onnx", NullLog());
+    uint64_t bytes = 1;
+    for (const Weight& weight : model_.weights()) bytes += weight.size() * sizeof(float);
+    VariantOptions options;
+    options.samples = samples;
+    options.operators = Operators();
+    options.stage = "auto";
+    options.at_once = std::clamp<size_t>(kVariantBytes / bytes, 1, 8);
+    const LayerSet none(model_.layers().size(), false);
+    return MeasureVariantGraphs(
+        BuildPartlyQuantizedGraph(model_, *model, none), variants.size(),
+        [&](size_t i) { return BuildPartlyQuantizedGraph(model_, *model, variants[i]); },
+        EvaluationData(), options, log_);
+  }
+
  private:
+  Dataset& EvaluationData() const {
+    Dataset* data = evaluation_ != nullptr ? evaluation_.get() : calibration_.get();
+    if (data == nullptr) {
+      throw UsageError("measuring needs data, and none was given", "give --eval-data or --data");
+    }
+    return *data;
+  }
+
   std::vector<NativeOperator> Operators() const {
     std::vector<NativeOperator> operators;
     if (formats_ == nullptr) return operators;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -16,14 +17,17 @@
 namespace hif8 {
 namespace {
 
-// Reads every run and gives it to `body`; errors tell which file was being run.
+// Reads every run, or as many as make up `samples` (0: all), and gives it to `body`; errors tell
+// which file was being run.
 void ForEachRun(Dataset& data, const std::string& stage, LogSink& log,
-                const std::function<void(const DataRun&)>& body) {
+                const std::function<void(const DataRun&)>& body, uint64_t samples = 0) {
   const size_t runs = data.runs();
-  for (size_t i = 0; i < runs; ++i) {
+  uint64_t seen = 0;
+  for (size_t i = 0; i < runs && (samples == 0 || seen < samples); ++i) {
     CheckInterrupt();
-    log.Progress(stage, i, runs);
+    log.Progress(stage, samples == 0 ? i : seen, samples == 0 ? runs : samples);
     const DataRun run = data.Read(i);
+    seen += run.samples;
     try {
       body(run);
       CheckOwnMemory("the run of " + std::to_string(run.samples) +
@@ -36,7 +40,8 @@ void ForEachRun(Dataset& data, const std::string& stage, LogSink& log,
                   run.where);
     }
   }
-  log.Progress(stage, runs, runs);
+  const uint64_t total = samples == 0 ? runs : samples;
+  log.Progress(stage, total, total);
 }
 
 class StatsSink : public TapSink {
@@ -213,6 +218,40 @@ Measurement MeasureGraphs(const EvaluationGraphs& graphs, Dataset& data,
   });
   result.outputs = comparer.Take();
   return result;
+}
+
+std::vector<Measurement> MeasureVariantGraphs(const RunnableGraph& original, size_t count,
+                                              const std::function<RunnableGraph(size_t)>& variant,
+                                              Dataset& data, const VariantOptions& options,
+                                              LogSink& log) {
+  const SessionOptions session{
+      .threads = 0, .log = &log, .taps = nullptr, .operators = options.operators};
+  Session first(original, session);
+  std::vector<Measurement> results;
+  while (results.size() < count) {
+    const size_t begin = results.size();
+    const size_t size = std::min(options.at_once, count - begin);
+    std::vector<std::unique_ptr<Session>> others;
+    std::vector<OutputComparer> comparers;
+    for (size_t i = 0; i < size; ++i) {
+      others.push_back(std::make_unique<Session>(variant(begin + i), session));
+      comparers.emplace_back(first.output_names(), log);
+    }
+    uint64_t samples = 0;
+    const auto compare = [&](const DataRun& run) {
+      const std::vector<Tensor> x = first.Run(run.inputs);
+      for (size_t i = 0; i < size; ++i) comparers[i].Add(x, others[i]->Run(run.inputs));
+      samples += run.samples;
+    };
+    ForEachRun(data, options.stage, NullLog(), compare, options.samples);
+    for (OutputComparer& comparer : comparers) {
+      Measurement& result = results.emplace_back();
+      result.outputs = comparer.Take();
+      result.samples = samples;
+    }
+    log.Progress(options.stage, results.size(), count);
+  }
+  return results;
 }
 
 }  // namespace hif8

@@ -1,6 +1,7 @@
 // The two passes over data: one that observes a network, one that compares two.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,5 +32,19 @@ struct MeasureOptions {
 // are held in memory.
 Measurement MeasureGraphs(const EvaluationGraphs& graphs, Dataset& data,
                           const MeasureOptions& options, LogSink& log);
+
+struct VariantOptions {
+  uint64_t samples = 0;                   // the first so many; 0: all
+  std::vector<NativeOperator> operators;  // for all sessions
+  std::string stage;
+  size_t at_once = 1;  // networks beside the original that are held in memory, >= 1
+};
+
+// Runs a network and `count` others with the same inputs and outputs over the same data and
+// measures how far each of their outputs is from the first one's.
+std::vector<Measurement> MeasureVariantGraphs(const RunnableGraph& original, size_t count,
+                                              const std::function<RunnableGraph(size_t)>& variant,
+                                              Dataset& data, const VariantOptions& options,
+                                              LogSink& log);
 
 }  // namespace hif8

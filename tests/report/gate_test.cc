@@ -55,6 +55,41 @@ TEST(Gate, WhatIsNoGate) {
   EXPECT_THAT(message("output_sqnr<nan"), HasSubstr("found 'nan'"));
 }
 
+TEST(Goal, TakesWhatTellsHowGoodTheNetworkIs) {
+  EXPECT_TRUE(ParseGoal("network_sqnr>=30").higher_is_better);
+  EXPECT_TRUE(ParseGoal("argmax_agreement>0.99").higher_is_better);
+  EXPECT_FALSE(ParseGoal("perplexity<12").higher_is_better);
+  EXPECT_EQ(ParseGoal("loss_gap<=0.1").gate.metric, "loss_gap_percent");
+  EXPECT_EQ(ParseGoal("loss_gap_percent<=0.1").gate.limit, 0.1);
+  const auto message = [](const std::string& text) -> std::string {
+    try {
+      ParseGoal(text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUsage);
+      return error.message() + " / " + error.hint();
+    }
+    return "";
+  };
+  EXPECT_THAT(message("network_sqnr<=30"), HasSubstr("expected >= or >"));
+  EXPECT_THAT(message("perplexity>=3"), HasSubstr("expected <= or <"));
+  EXPECT_THAT(message("output_sqnr>=3"), HasSubstr("known: network_sqnr"));
+  EXPECT_THAT(message("netwrk_sqnr>=3"), HasSubstr("did you mean 'network_sqnr'?"));
+}
+
+TEST(Goal, HoldsForTheWorstOutput) {
+  Report report = SampleReport();
+  report.network.outputs.push_back({"other", 11.5, 0.9, 0.5});
+  const Goal goal = ParseGoal("network_sqnr>=11.5");
+  EXPECT_EQ(WorstValue(goal, report), 11.5);
+  EXPECT_TRUE(Holds(goal, 11.5));
+  EXPECT_FALSE(Holds(ParseGoal("network_sqnr>11.5"), 11.5));
+  EXPECT_EQ(WorstValue(ParseGoal("loss_gap<=1"), report), 1.64);
+  report.network.perplexity.reset();
+  EXPECT_THROW(WorstValue(ParseGoal("perplexity<=1"), report), Error);
+  report.network.outputs[0].sqnr_db.reset();
+  EXPECT_THROW(WorstValue(goal, report), Error);
+}
+
 TEST(Gate, FailsIfItHoldsForAnyLayer) {
   EXPECT_EQ(Evaluate("output_sqnr<18.25").failures, 0u);
   EXPECT_TRUE(Evaluate("output_sqnr<18.25").Passed());

@@ -68,6 +68,13 @@ inline Report SampleReport() {
   r.kv_cache = {kv};
   r.formats = {
       {"hif8", {{1, -22, -16}, {2, -15, -8}, {3, -7, -4}, {4, -3, 3}, {3, 4, 7}, {2, 8, 15}}}};
+  r.automatic = AutoReport{"network_sqnr>=14",
+                           "network_sqnr",
+                           true,
+                           12.5,
+                           14.2,
+                           {{"head", 13.0, 24}, {"conv1", inf, 8}},
+                           {{"head", 12.5, 14.2, std::nullopt}}};
   r.network.outputs = {{"out", 14.2, 0.98, 0.991}};
   r.network.perplexity = PerplexityReport{12.0, 12.5, 1.64};
   r.coverage = {0.97, 0.991};

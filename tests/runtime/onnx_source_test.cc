@@ -190,6 +190,39 @@ TEST_F(OnnxSourceTest, MeasuresTheWrittenModel) {
   }
 }
 
+// Layers on their own, both, none: against sums in double.
+TEST_F(OnnxSourceTest, MeasuresNetworksWithSomeLayersQuantized) {
+  const std::filesystem::path written = Write();
+  const auto source = MakeOnnxSource(*model_, options_, NullLog());
+  const std::vector<float> data = Wave(kSamples * kIn, 0.77);
+  const auto w0 = Wave(kIn * kMid, 0.9);
+  const auto w1 = Wave(kMid * kOut, 1.3);
+  const std::vector<LayerSet> variants = {
+      {true, false}, {false, true}, {true, true}, {false, false}};
+  for (const uint64_t samples : {uint64_t{0}, uint64_t{3}}) {
+    const size_t count = samples == 0 ? kSamples : samples;
+    const std::vector<double> x(data.begin(), data.begin() + static_cast<ptrdiff_t>(count * kIn));
+    const auto run = [&](const LayerSet& quantized) {
+      std::vector<double> w[2] = {{w0.begin(), w0.end()}, {w1.begin(), w1.end()}};
+      for (size_t i = 0; i < 2; ++i) {
+        if (quantized[i]) w[i] = Rounded(w[i], kWeightScale);
+      }
+      const auto r = Relu(Times(quantized[0] ? Rounded(x, kScales[0]) : x, w[0], kIn, kMid));
+      return Times(quantized[1] ? Rounded(r, kScales[1]) : r, w[1], kMid, kOut);
+    };
+    const auto results = source->MeasureVariants(written, {}, variants, samples);
+    ASSERT_EQ(results.size(), variants.size());
+    for (size_t v = 0; v < 3; ++v) {
+      EXPECT_EQ(results[v].samples, count);
+      EXPECT_NEAR(results[v].outputs.at(0).error.SqnrDb(),
+                  Sqnr(run({false, false}), run(variants[v])), 1e-3)
+          << v;
+      EXPECT_EQ(results[v].outputs[0].argmax_rows, count);
+    }
+    EXPECT_TRUE(std::isinf(results[3].outputs.at(0).error.SqnrDb())) << "nothing is quantized";
+  }
+}
+
 std::vector<std::string> StatsBytes(const OnnxModel& model, const std::string& source,
                                     size_t batch = 1) {
   OnnxSourceOptions options;

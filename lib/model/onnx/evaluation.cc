@@ -1,6 +1,7 @@
 // Two networks side by side: the original with its layers recomputed from the written file, and the
 // written one.
 #include <set>
+#include <utility>
 
 #include "lib/model/onnx/import.h"
 #include "lib/model/onnx/onnx_graphs.h"
@@ -16,6 +17,20 @@ int FirstOutput(const onnx::NodeProto& node) {
     if (!node.output(i).empty()) return i;
   }
   return -1;
+}
+
+// The node of the written model that computes what the layer's node computes; null where it is no
+// longer the same operator.
+const onnx::NodeProto* WrittenNode(const OnnxModel::Impl& original, const OnnxModel::Impl& written,
+                                   const LayerSite& site, Definition* at) {
+  const onnx::NodeProto& node = original.node(site);
+  const int output = FirstOutput(node);
+  if (output < 0) return nullptr;
+  *at = written.scopes->Find(site.scope, node.output(output));
+  if (at->kind != Definition::Kind::kNode || at->scope != site.scope) return nullptr;
+  const onnx::NodeProto& theirs = written.scopes->Node(*at);
+  const bool same = theirs.op_type() == node.op_type() && theirs.input_size() == node.input_size();
+  return same ? &theirs : nullptr;
 }
 
 class EvaluationBuilder {
@@ -53,17 +68,15 @@ class EvaluationBuilder {
   void AddNode(int begin, int end) {
     const LayerSite& site = original_.layer_sites[static_cast<size_t>(begin)];
     const onnx::NodeProto& node = original_.node(site);
+    Definition at;
+    const onnx::NodeProto* theirs = WrittenNode(original_, written_, site, &at);
+    if (theirs == nullptr) return;
     const int output = FirstOutput(node);
-    if (output < 0) return;
-    const Definition at = written_.scopes->Find(site.scope, node.output(output));
-    if (at.kind != Definition::Kind::kNode || at.scope != site.scope) return;
-    const onnx::NodeProto& theirs = written_.scopes->Node(at);
-    if (theirs.op_type() != node.op_type() || theirs.input_size() != node.input_size()) return;
 
-    onnx::NodeProto local = theirs;
+    onnx::NodeProto local = *theirs;
     bool changed = false;
     for (int i = 0; i < local.input_size(); ++i) {
-      local.set_input(i, importer_.Import(site.scope, theirs.input(i), site.node));
+      local.set_input(i, importer_.Import(site.scope, theirs->input(i), site.node));
       changed = changed || local.input(i) != node.input(i);
     }
     if (!changed) return;
@@ -187,6 +200,38 @@ class EvaluationBuilder {
 };
 
 }  // namespace
+
+RunnableGraph BuildPartlyQuantizedGraph(const OnnxModel& original, const OnnxModel& written,
+                                        const std::vector<bool>& layers) {
+  const OnnxModel::Impl& ours = original.impl();
+  const OnnxModel::Impl& theirs = written.impl();
+  GraphEdit edit(ours.proto);
+  Importer importer(ours, theirs, &edit);
+  std::set<std::pair<int, int>> tapped;  // nodes
+  for (size_t i = 0; i < ours.layer_sites.size(); ++i) {
+    if (!layers.at(i)) continue;
+    const LayerSite& site = ours.layer_sites[i];
+    Definition at;
+    const onnx::NodeProto* node = WrittenNode(ours, theirs, site, &at);
+    if (node == nullptr) continue;
+    for (const int input : {site.weight_input, site.activation_input, site.second_input}) {
+      if (input < 0) continue;
+      const std::string name = importer.Import(site.scope, node->input(input), site.node);
+      edit.node(site.scope, site.node).set_input(input, name);
+    }
+    // A tap where the written network has one when it is measured: the engine fuses the same nodes,
+    // and rounding ties fall the same way.
+    if (!tapped.emplace(site.scope, site.node).second) continue;
+    const int output = FirstOutput(ours.node(site));
+    onnx::NodeProto& edited = edit.node(site.scope, site.node);
+    const std::string y = edited.output(output);
+    const std::string raw = edit.NewName(y + "_raw");
+    edited.set_output(output, raw);
+    edit.InsertAfter(site.scope, site.node, MakeTap(kObserveOp, static_cast<int>(i), {raw}, y));
+  }
+  importer.ImportFunctions();
+  return MakeRunnable(ours, edit.Finish());
+}
 
 EvaluationGraphs BuildEvaluationGraphs(const OnnxModel& original,
                                        const std::filesystem::path& written) {

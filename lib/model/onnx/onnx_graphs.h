@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <span>
+#include <vector>
 
 #include "lib/model/graph.h"
 #include "lib/model/onnx/onnx_model.h"
@@ -20,5 +21,10 @@ RunnableGraph BuildObservedGraph(const OnnxModel& model, std::span<const int> ac
 // files of both, which must stay. Throws kModel when the written model cannot be read.
 EvaluationGraphs BuildEvaluationGraphs(const OnnxModel& original,
                                        const std::filesystem::path& written);
+
+// The original network in which those layers (a flag for each of the model's) have the weights and
+// the rounding of inputs of the written one. Both models, and their files, must stay.
+RunnableGraph BuildPartlyQuantizedGraph(const OnnxModel& original, const OnnxModel& written,
+                                        const std::vector<bool>& layers);
 
 }  // namespace hif8

@@ -91,18 +91,13 @@ std::string BlockEmitter::Linear(const Operand& x, const std::string& name, int6
     if (bias) inputs.push_back(Constant(name + ".bias", {out}));
     return graph_.Node("Gemm", inputs, {{"transB", int64_t{1}}});
   };
-  if (options_.mode == PartMode::kQuantized) {
-    const std::string weight =
-        quantized ? QuantizedConstant(tensor, shape) : Constant(tensor, shape);
-    return LayerOutput(gemm(x.quantized, weight), "", name);
+  // A layer that is kept reads its input as it is, also where a quantized one shares it.
+  if (options_.mode == PartMode::kQuantized && quantized) {
+    return LayerOutput(gemm(x.quantized, QuantizedConstant(tensor, shape)), "", name);
   }
   const std::string y = gemm(x.original, Constant(tensor, shape));
   std::string other = y;
-  if (Comparing() && (quantized || x.quantized != x.original)) {
-    const std::string weight =
-        quantized ? QuantizedConstant(tensor, shape) : Constant(tensor, shape);
-    other = gemm(x.quantized, weight);
-  }
+  if (Comparing() && quantized) other = gemm(x.quantized, QuantizedConstant(tensor, shape));
   return LayerOutput(y, other, name);
 }
 
