@@ -254,6 +254,11 @@ std::vector<OptionSpec> OtherOptions() {
        .help = "keep few layers in high precision so that this holds on the evaluation data, such "
                "as 'network_sqnr>=30' or 'loss_gap<=0.1'; exit with code 1 if it cannot be met",
        .environment = false},
+      {.name = "delayed-study",
+       .group = kQuant,
+       .help = "replay every rule of delayed scaling over the calibration samples, and write the "
+               "state that training can start from",
+       .environment = false},
       {.name = "compare",
        .kind = OptionKind::kText,
        .group = kQuant,

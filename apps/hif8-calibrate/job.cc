@@ -14,6 +14,7 @@
 #include "apps/hif8-calibrate/model_kind.h"
 #include "apps/hif8-calibrate/plan_text.h"
 #include "apps/hif8-calibrate/run_info.h"
+#include "apps/hif8-calibrate/study_report.h"
 #include "calibrators/builtin.h"
 #include "formats/builtin.h"
 #include "lib/core/error.h"
@@ -110,6 +111,7 @@ PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
                      "give one of them");
   }
   if (options.Has("compare")) pipeline.compare = ParseFormats(options.Text("compare"));
+  pipeline.delayed_study = options.Flag("delayed-study");
   if (options.Has("auto")) pipeline.auto_goal = MakeAutoGoal(options.Text("auto"));
   RefuseInputsWithin(pipeline.output, options);
   RefuseOutputsWithin(options.Text("MODEL"), options);
@@ -204,6 +206,7 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
               [&](const PipelineResult& result, const fs::path& dir) {
                 report = MakeReport(kind->model(), result);
                 report.recipe = {recipe, WriteRecipe(result.config)};
+                report.delayed_study = MakeDelayedStudyReport(kind->model(), result);
                 report.automatic = MakeAutoReport(kind->model(), result, options.Text("auto"));
                 AddRunInfo(options, result, &report);
                 WriteFileAtomically(dir / "report.json", ReportToJson(report));

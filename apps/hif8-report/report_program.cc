@@ -7,6 +7,7 @@
 #include "apps/hif8-report/task.h"
 #include "lib/core/error.h"
 #include "lib/core/output_dir.h"
+#include "lib/report/advice.h"
 #include "lib/report/format_table.h"
 #include "lib/report/writer.h"
 
@@ -17,6 +18,8 @@ using cli::OptionGroup;
 using cli::OptionKind;
 using cli::OptionSpec;
 using Json = nlohmann::ordered_json;
+
+constexpr int64_t kUsualAdvice = 10;  // layers
 
 std::vector<OptionSpec> Options() {
   const auto output = OptionGroup::kOutput;
@@ -71,6 +74,11 @@ std::vector<OptionSpec> Options() {
        .group = output,
        .help = "number formats side by side (after hif8-calibrate --compare); --where takes layer, "
                "operand and format",
+       .brief = true},
+      {.name = "advise",
+       .group = output,
+       .help = "the layers that another format or scale rule would help most (after hif8-calibrate "
+               "--compare), and how to choose it",
        .brief = true},
       {.name = "columns",
        .kind = OptionKind::kText,
@@ -208,6 +216,12 @@ void Run(const cli::ParsedOptions& options, cli::Console& console) {
     throw UsageError("OTHER: nothing compares '" + options.Text("OUT") + "' with '" +
                          options.Text("OTHER") + "' yet",
                      "give one report at a time");
+  }
+  if (options.Flag("advise")) {
+    const auto top = static_cast<size_t>(options.Count("top").value_or(kUsualAdvice));
+    const std::vector<Advice> advice = Advise(ReadReport(options.Text("OUT")), top);
+    console.Print(console.json() ? AdviceJson(advice) : AdviceText(advice));
+    return;
   }
   if (options.Flag("compare")) {
     console.Print(FormatTable(ReadReport(options.Text("OUT")), options.Texts("where")));

@@ -2,6 +2,7 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <cctype>
 
 #include <array>
 #include <utility>
@@ -53,6 +54,16 @@ std::optional<std::string> Pattern::FirstGroup(std::string_view name) const {
   const PCRE2_SIZE* at = pcre2_get_ovector_pointer(match.get());
   if (at[2] == PCRE2_UNSET) return std::nullopt;
   return std::string(name.substr(at[2], at[3] - at[2]));
+}
+
+std::string ExactPattern(const std::string& name) {
+  std::string pattern = "^";
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80 && std::isalnum(byte) == 0 && c != '_') pattern += '\\';
+    pattern += c;
+  }
+  return pattern + "$";
 }
 
 }  // namespace hif8

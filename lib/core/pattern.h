@@ -24,4 +24,7 @@ class Pattern {
   std::shared_ptr<void> code_;
 };
 
+// The text of a pattern that matches that name only.
+std::string ExactPattern(const std::string& name);
+
 }  // namespace hif8

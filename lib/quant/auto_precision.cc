@@ -1,7 +1,6 @@
 #include "lib/quant/auto_precision.h"
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 #include <map>
 #include <utility>
@@ -228,16 +227,6 @@ class Search {
 AutoResult ChooseKeptLayers(const LayerSet& layers, double plain, uint64_t samples,
                             const AutoGoal& goal, const TryNetworks& measure) {
   return Search(layers, goal, measure).Run(plain, samples);
-}
-
-std::string ExactPattern(const std::string& name) {
-  std::string pattern = "^";
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x80 && std::isalnum(byte) == 0 && c != '_') pattern += '\\';
-    pattern += c;
-  }
-  return pattern + "$";
 }
 
 }  // namespace hif8

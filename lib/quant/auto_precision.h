@@ -60,7 +60,4 @@ using TryNetworks =
 AutoResult ChooseKeptLayers(const LayerSet& layers, double plain, uint64_t samples,
                             const AutoGoal& goal, const TryNetworks& measure);
 
-// A regular expression that matches that layer name only.
-std::string ExactPattern(const std::string& name);
-
 }  // namespace hif8

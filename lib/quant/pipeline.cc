@@ -12,7 +12,9 @@
 #include "lib/core/memory.h"
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
+#include "lib/core/pattern.h"
 #include "lib/quant/rare_experts.h"
+#include "lib/quant/side_files.h"
 #include "lib/quant/stats_file.h"
 #include "lib/quant/weight_quantizer.h"
 
@@ -28,7 +30,7 @@ class Pipeline {
 
   PipelineResult Run(
       const std::function<void(const PipelineResult&, const std::filesystem::path&)>& finish) {
-    CheckGoal();
+    CheckStudies();
     Timed("plan", [&] { result_.plan = MakePlan(in_.model, in_.config, in_.context); });
     RequireQuantizedLayers("--dry-run lists every layer with the reason why it is kept");
     // Claimed before the long work, so that an output that cannot be written fails at once.
@@ -42,7 +44,7 @@ class Pipeline {
     Timed("measure", [&] { Measure(out.path()); });
     if (options_.auto_goal) Timed("auto", [&] { MeetGoal(out.path()); });
     result_.coverage = ComputeCoverage(in_.model, result_.plan);
-    WriteSideFiles(out.path());
+    WriteSideFiles(in_.model, result_, out.path());
     finish(result_, out.path());
     CheckInterrupt();
     out.Commit();
@@ -65,7 +67,12 @@ class Pipeline {
     result_.warnings.push_back(std::move(message));
   }
 
-  void CheckGoal() const {
+  void CheckStudies() const {
+    const bool replaced = !options_.stats_in.empty() || !options_.calibration.empty();
+    if (options_.delayed_study && (in_.source == nullptr || replaced)) {
+      throw UsageError("--delayed-study watches a pass over the calibration data",
+                       replaced ? "leave out --stats-in and --calibration" : "give --data");
+    }
     if (!options_.auto_goal) return;
     if (in_.source == nullptr) {
       throw UsageError("a goal needs data that the network is run on",
@@ -134,16 +141,18 @@ class Pipeline {
       return;
     }
     std::vector<int> wanted = result_.plan.ObservedActivations();
-    if (!options_.stats_out.empty()) {
-      if (in_.source == nullptr && options_.stats_in.empty()) {
-        throw UsageError("there are no statistics to save: no data was given",
-                         "give --data beside --stats-out");
-      }
+    const bool saved = !options_.stats_out.empty();
+    if (saved && in_.source == nullptr && options_.stats_in.empty()) {
+      throw UsageError("there are no statistics to save: no data was given",
+                       "give --data beside --stats-out");
+    }
+    if (saved || options_.delayed_study) {
       // Saved for other recipes than this one, which may need no scale.
       wanted.clear();
       for (const auto& [index, operand] : result_.plan.activations) wanted.push_back(index);
     }
     StatsFile stats;
+    if (options_.delayed_study) WatchDelayedScaling();
     if (!options_.stats_in.empty()) {
       stats = ReadStatsFiles(options_.stats_in, result_.fingerprint);
     } else if (in_.source != nullptr && !wanted.empty()) {
@@ -153,12 +162,20 @@ class Pipeline {
                        "give --data, --stats-in or --calibration; or --recipe cast to convert "
                        "activations without a scale");
     }
+    if (in_.source != nullptr) in_.source->SetObserver({});
     if (!options_.stats_out.empty()) WriteStatsFile(options_.stats_out, stats);
     result_.calibration_samples = stats.samples;
     result_.synthetic = stats.synthetic;
     stats_ = ByActivation(std::move(stats));
     SolveActivations(stats_);
     if (options_.compare.empty()) stats_.clear();
+  }
+
+  void WatchDelayedScaling() {
+    result_.delayed_study = std::make_shared<DelayedStudy>(result_.plan);
+    in_.source->SetObserver([this](int activation, const TensorView& x, size_t samples) {
+      result_.delayed_study->Add(activation, x, samples);
+    });
   }
 
   // What the source needs to quantize blocks as it goes: the same pure functions that decide later.
@@ -370,35 +387,6 @@ class Pipeline {
     result->scales_hash = hasher.Hex();
     result->bytes_before = original.view.bytes();
     result->bytes_after = written.codes.size() + written.scales.size() * sizeof(float);
-  }
-
-  void WriteSideFiles(const std::filesystem::path& dir) const {
-    WriteFileAtomically(dir / "recipe.yaml", WriteRecipe(result_.config));
-    Calibration calibration;
-    calibration.model = result_.fingerprint;
-    calibration.samples = result_.calibration_samples;
-    calibration.synthetic = result_.synthetic;
-    calibration.unobserved = result_.unobserved;
-    for (size_t i = 0; i < result_.plan.layers.size(); ++i) {
-      if (result_.plan.layers[i].quantized) AddCalibratedLayer(in_.model.layers()[i], &calibration);
-    }
-    WriteFileAtomically(dir / "calibration.yaml", FormatCalibration(calibration));
-  }
-
-  void AddCalibratedLayer(const Layer& layer, Calibration* calibration) const {
-    CalibratedLayer entry;
-    entry.layer = layer.name;
-    if (layer.weight >= 0) {
-      entry.weight = in_.model.weights()[static_cast<size_t>(layer.weight)].name;
-      entry.weight_rule = std::string(result_.plan.weights.at(layer.weight).rule->name());
-      entry.weight_hash = result_.weights.at(layer.weight).scales_hash;
-    }
-    for (const int index : {layer.activation, layer.second_activation}) {
-      if (index < 0) continue;
-      entry.inputs.emplace_back(in_.model.activations()[static_cast<size_t>(index)].name,
-                                result_.activations.at(index));
-    }
-    calibration->layers.push_back(std::move(entry));
   }
 
   const PipelineInputs& in_;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "lib/quant/auto_precision.h"
 #include "lib/quant/calibration_file.h"
 #include "lib/quant/config.h"
+#include "lib/quant/delayed_study.h"
 #include "lib/quant/exporter.h"
 #include "lib/quant/format_comparison.h"
 #include "lib/quant/plan.h"
@@ -30,6 +32,7 @@ struct PipelineOptions {
   std::filesystem::path calibration;            // a calibration.yaml instead of data; empty: none
   std::vector<const NumberFormat*> compare;     // formats to compare the plan's operands under
   std::optional<AutoGoal> auto_goal;            // keep layers until it holds
+  bool delayed_study = false;                   // replay every rule of delayed scaling
 };
 
 // What became of one weight, measured on the written file.
@@ -54,7 +57,8 @@ struct PipelineResult {
   std::map<int, ScaledExponents> exponents;    // of activations that were observed
   std::map<int, WeightResult> weights;
   std::vector<ComparedOperand> comparisons;
-  Measurement measurement;  // empty vectors when nothing was run
+  std::shared_ptr<DelayedStudy> delayed_study;  // null: not asked for
+  Measurement measurement;                      // empty vectors when nothing was run
   Coverage coverage;
   uint64_t bytes_after = 0;  // of the written files that hold tensors; before: in `fingerprint`
   uint64_t calibration_samples = 0;

@@ -88,6 +88,35 @@ struct FormatReport {
   std::vector<PrecisionBand> bands;  // rising exponents
 };
 
+// One rule of delayed scaling over the steps of one layer's input (--delayed-study). Steps with a
+// value that is not finite are counted and left out of everything else.
+struct DelayedRuleReport {
+  std::string layer;
+  std::string rule;
+  std::optional<int64_t> steps, non_finite_steps, elements;
+  std::optional<int64_t> exceeded_steps, exceeded_elements;      // beyond the estimate
+  std::optional<int64_t> overflowed_steps, overflowed_elements;  // beyond the format
+  Measured overshoot_binades;                                    // largest log2(amax / estimate)
+  Measured mean_sqnr_db, worst_sqnr_db;                          // of the steps
+  Measured clipped_mean_sqnr_db, clipped_worst_sqnr_db;          // clipped to the estimate first
+};
+
+// A rule over all layers.
+struct DelayedRankReport {
+  std::string rule;
+  Measured exceeded_step_rate, exceeded_rate, overflow_rate;  // shares of steps and elements
+  Measured overshoot_binades;
+  Measured mean_sqnr_db, worst_sqnr_db;  // mean of the layers' means, worst of the worst
+  Measured clipped_mean_sqnr_db, clipped_worst_sqnr_db;
+};
+
+struct DelayedStudyReport {
+  std::optional<int64_t> history, interval;
+  Measured alpha;
+  std::vector<DelayedRankReport> ranking;  // best first
+  std::vector<DelayedRuleReport> rules;    // by layer in the model's order
+};
+
 // What a layer does alone (--auto).
 struct SensitivityReport {
   std::string layer;
@@ -180,6 +209,7 @@ struct Report {
   std::optional<std::vector<UnmatchedReport>> unmatched;  // only of a comparison of files
   NetworkReport network;
   std::optional<AutoReport> automatic;  // "auto"
+  std::optional<DelayedStudyReport> delayed_study;
   CoverageReport coverage;
   RecipeReport recipe;
   RunReport run;

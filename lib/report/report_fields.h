@@ -106,6 +106,49 @@ void Fields(T& o, V&& visit) {
 }
 
 template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, DelayedRuleReport>
+void Fields(T& o, V&& visit) {
+  visit("layer", o.layer);
+  visit("rule", o.rule);
+  visit("steps", o.steps);
+  visit("non_finite_steps", o.non_finite_steps);
+  visit("elements", o.elements);
+  visit("exceeded_steps", o.exceeded_steps);
+  visit("exceeded_elements", o.exceeded_elements);
+  visit("overflowed_steps", o.overflowed_steps);
+  visit("overflowed_elements", o.overflowed_elements);
+  visit("overshoot_binades", o.overshoot_binades);
+  visit("mean_sqnr_db", o.mean_sqnr_db);
+  visit("worst_sqnr_db", o.worst_sqnr_db);
+  visit("clipped_mean_sqnr_db", o.clipped_mean_sqnr_db);
+  visit("clipped_worst_sqnr_db", o.clipped_worst_sqnr_db);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, DelayedRankReport>
+void Fields(T& o, V&& visit) {
+  visit("rule", o.rule);
+  visit("exceeded_step_rate", o.exceeded_step_rate);
+  visit("exceeded_rate", o.exceeded_rate);
+  visit("overflow_rate", o.overflow_rate);
+  visit("overshoot_binades", o.overshoot_binades);
+  visit("mean_sqnr_db", o.mean_sqnr_db);
+  visit("worst_sqnr_db", o.worst_sqnr_db);
+  visit("clipped_mean_sqnr_db", o.clipped_mean_sqnr_db);
+  visit("clipped_worst_sqnr_db", o.clipped_worst_sqnr_db);
+}
+
+template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, DelayedStudyReport>
+void Fields(T& o, V&& visit) {
+  visit("history", o.history);
+  visit("interval", o.interval);
+  visit("alpha", o.alpha);
+  visit("ranking", o.ranking);
+  visit("rules", o.rules);
+}
+
+template <typename T, typename V>
 requires std::same_as<std::remove_const_t<T>, SensitivityReport>
 void Fields(T& o, V&& visit) {
   visit("layer", o.layer);
@@ -215,6 +258,7 @@ void Fields(T& o, V&& visit) {
   visit("unmatched", o.unmatched);
   visit("network", o.network);
   visit("auto", o.automatic);
+  visit("delayed_study", o.delayed_study);
   visit("coverage", o.coverage);
   visit("recipe", o.recipe);
   visit("run", o.run);

@@ -60,6 +60,21 @@ void AddAuto(const AutoReport& automatic, std::vector<std::string>* lines) {
   }
 }
 
+void AddDelayedStudy(const DelayedStudyReport& study, std::vector<std::string>* lines) {
+  lines->push_back(
+      fmt::format("delayed scaling with history {}, interval {}, alpha {}; best first:",
+                  study.history.value_or(0), study.interval.value_or(0), NumberText6(study.alpha)));
+  for (const DelayedRankReport& rule : study.ranking) {
+    lines->push_back(fmt::format(
+        "  {:<12} exceeded in {} of steps, {} of elements, by up to {} binades; overflow {}; SQNR "
+        "{} dB, worst {}; clipped {}, worst {}",
+        rule.rule, PercentText(rule.exceeded_step_rate), PercentText(rule.exceeded_rate),
+        DecibelText(rule.overshoot_binades), PercentText(rule.overflow_rate),
+        DecibelText(rule.mean_sqnr_db), DecibelText(rule.worst_sqnr_db),
+        DecibelText(rule.clipped_mean_sqnr_db), DecibelText(rule.clipped_worst_sqnr_db)));
+  }
+}
+
 }  // namespace
 
 Measured MainSqnr(const LayerReport& layer) {
@@ -94,6 +109,7 @@ std::vector<std::string> SummaryLines(const Report& report) {
     lines.push_back(line);
   }
   if (report.automatic) AddAuto(*report.automatic, &lines);
+  if (report.delayed_study) AddDelayedStudy(*report.delayed_study, &lines);
   if (const std::string line = DataLine(report.run); !line.empty()) lines.push_back(line);
   AddUnmatched(report, &lines);
   if (report.run.synthetic) lines.push_back("warning: the data was made up: a smoke test only");

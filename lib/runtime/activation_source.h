@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/core/log.h"
@@ -59,9 +60,16 @@ struct Propagation {
 // Which layers of a network are quantized; a flag for each of Model::layers().
 using LayerSet = std::vector<bool>;
 
+// Is shown every tensor of an activation that a collecting pass observes, with the number of
+// consecutive samples in it.
+using ActivationObserver = std::function<void(int activation, const TensorView&, size_t samples)>;
+
 class ActivationSource {
  public:
   virtual ~ActivationSource() = default;
+
+  // For the passes to come; empty: nobody.
+  void SetObserver(ActivationObserver observer) { observer_ = std::move(observer); }
 
   // One pass over the calibration data. Returns one record per activation of the model; those not
   // in `wanted` stay empty. Memory does not grow with the number of samples.
@@ -86,6 +94,12 @@ class ActivationSource {
   virtual std::vector<Measurement> MeasureVariants(
       const std::filesystem::path& written, const std::map<int, QuantizedActivation>& quantized,
       std::span<const LayerSet> variants, uint64_t samples);
+
+ protected:
+  const ActivationObserver& observer() const { return observer_; }
+
+ private:
+  ActivationObserver observer_;
 };
 
 }  // namespace hif8

@@ -46,7 +46,9 @@ class CapturedSource : public ActivationSource {
     const std::set<int> set(wanted.begin(), wanted.end());
     std::vector<TensorStats> stats(model_.activations().size());
     ForEachTensor("calibrate", [&](int activation, const TensorView& x) {
-      if (set.contains(activation)) stats[static_cast<size_t>(activation)].Add(x);
+      if (!set.contains(activation)) return;
+      stats[static_cast<size_t>(activation)].Add(x);
+      if (observer()) observer()(activation, x, 1);
     });
     return stats;
   }

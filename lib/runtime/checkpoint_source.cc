@@ -60,6 +60,7 @@ std::vector<TensorStats> CheckpointSource::Collect(std::span<const int> wanted,
   }
   if (outside) count = checkpoint_->network().spec.blocks;
   CollectPass pass(*checkpoint_, options_, propagation, formats_, log_);
+  pass.SetObserver(observer());
   pass.RunBlocks(count, set, &stats, {});
   if (outside) pass.RunNorm(set, &stats);
   return stats;

@@ -32,10 +32,10 @@ std::set<std::string> Observed(const Checkpoint& checkpoint, const std::set<int>
 void CollectSink::Aim(const PartGraph& part, const std::string& prefix,
                       const Checkpoint& checkpoint, std::vector<TensorStats>* stats) {
   targets_.clear();
+  stats_ = stats;
   for (const PartTap& tap : part.taps) {
-    const int index =
-        tap.kind == TapKind::kActivation ? checkpoint.ActivationIndex(prefix + tap.name) : -1;
-    targets_.push_back(index < 0 ? nullptr : &(*stats)[static_cast<size_t>(index)]);
+    targets_.push_back(
+        tap.kind == TapKind::kActivation ? checkpoint.ActivationIndex(prefix + tap.name) : -1);
   }
 }
 
@@ -46,7 +46,10 @@ void CollectSink::Finish() {
 }
 
 void CollectSink::Observe(int id, const TensorView& x) {
-  if (TensorStats* target = targets_[static_cast<size_t>(id)]) target->Add(x);
+  const int index = targets_[static_cast<size_t>(id)];
+  if (index < 0) return;
+  (*stats_)[static_cast<size_t>(index)].Add(x);
+  if (observer_) observer_(index, x, 1);
 }
 
 CollectPass::CollectPass(const Checkpoint& checkpoint, const CheckpointSourceOptions& options,

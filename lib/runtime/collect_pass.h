@@ -26,9 +26,12 @@ class CollectSink : public TapSink {
   void Finish();
   void Observe(int id, const TensorView& x) override;
   void Compare(int, const TensorView&, const TensorView&) override {}
+  void SetObserver(const ActivationObserver& observer) { observer_ = observer; }
 
  private:
-  std::vector<TensorStats*> targets_;
+  std::vector<int> targets_;  // activations, -1: none
+  std::vector<TensorStats>* stats_ = nullptr;
+  ActivationObserver observer_;
 };
 
 class CollectPass {
@@ -49,6 +52,8 @@ class CollectPass {
   void RunHead(const std::function<void(size_t sample, int64_t first, const TensorView&)>& take);
 
   const NetworkRun& run() const { return run_; }
+  // Is shown what is observed, too.
+  void SetObserver(const ActivationObserver& observer) { sink_.SetObserver(observer); }
 
  private:
   void RunExperts(int64_t block, const std::set<int>& wanted, std::vector<TensorStats>* stats,

@@ -34,7 +34,7 @@ class OnnxSource : public ActivationSource {
                        "give --data; --eval-data is used for measuring only");
     }
     return CollectStats(BuildObservedGraph(model_, wanted), *calibration_,
-                        model_.activations().size(), "calibrate", log_);
+                        model_.activations().size(), "calibrate", log_, observer());
   }
 
   uint64_t samples() const override {

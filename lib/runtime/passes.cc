@@ -46,14 +46,18 @@ void ForEachRun(Dataset& data, const std::string& stage, LogSink& log,
 
 class StatsSink : public TapSink {
  public:
-  explicit StatsSink(size_t count) : stats(count) {}
+  StatsSink(size_t count, const ActivationObserver& observer) : stats(count), observer_(observer) {}
   void Observe(int id, const TensorView& x) override {
     stats[static_cast<size_t>(id)].Add(x, samples);
+    if (observer_) observer_(id, x, samples);
   }
   void Compare(int, const TensorView&, const TensorView&) override {}
 
   std::vector<TensorStats> stats;
   size_t samples = 1;  // of the run
+
+ private:
+  const ActivationObserver& observer_;
 };
 
 Tensor Copy(const TensorView& view) {
@@ -183,8 +187,9 @@ class OutputComparer {
 }  // namespace
 
 std::vector<TensorStats> CollectStats(const RunnableGraph& graph, Dataset& data, size_t count,
-                                      const std::string& stage, LogSink& log) {
-  StatsSink sink(count);
+                                      const std::string& stage, LogSink& log,
+                                      const ActivationObserver& observer) {
+  StatsSink sink(count, observer);
   Session session(graph, {.threads = 0, .log = &log, .taps = &sink, .operators = {}});
   ForEachRun(data, stage, log, [&](const DataRun& run) {
     sink.samples = run.samples;

@@ -16,9 +16,10 @@ namespace hif8 {
 
 // Runs the graph over all data. Returns `count` records, indexed by the id of the Observe taps; a
 // tap that runs several times for one sample (a loop's body) adds to its record every time.
-// Progress is told under `stage`.
+// Progress is told under `stage`. `observer` may be empty.
 std::vector<TensorStats> CollectStats(const RunnableGraph& graph, Dataset& data, size_t count,
-                                      const std::string& stage, LogSink& log);
+                                      const std::string& stage, LogSink& log,
+                                      const ActivationObserver& observer = {});
 
 struct MeasureOptions {
   size_t activations = 0;  // sizes of the result's lists

@@ -75,6 +75,12 @@ inline Report SampleReport() {
                            14.2,
                            {{"head", 13.0, 24}, {"conv1", inf, 8}},
                            {{"head", 12.5, 14.2, std::nullopt}}};
+  r.delayed_study = DelayedStudyReport{
+      64,
+      10,
+      0.1,
+      {{"max", 0.125, 0.001, 0, 2.5, 31.5, 28.25, 31.25, std::nullopt}},
+      {{"conv1", "max", 8, 1, 700, 1, 3, 0, 0, inf, 31.5, 28.25, 31.25, std::nullopt}}};
   r.network.outputs = {{"out", 14.2, 0.98, 0.991}};
   r.network.perplexity = PerplexityReport{12.0, 12.5, 1.64};
   r.coverage = {0.97, 0.991};

@@ -4,16 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 
 #include "formats/builtin.h"
 #include "lib/core/error.h"
-#include "lib/model/safetensors/checkpoint_writer.h"
 #include "lib/runtime/checkpoint_source.h"
 #include "lib/runtime/hidden_states.h"
 #include "lib/runtime/memory_plan.h"
 #include "lib/runtime/token_scores.h"
 #include "tests/runtime/checkpoint_reference.h"
+#include "tests/runtime/write_checkpoint.h"
 
 namespace hif8 {
 namespace {
@@ -21,49 +20,15 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-const fs::path kModels = fs::path(HIF8_TEST_DATA_DIR) / "models";
-
-// With a power of two as scale every decoded value is exact in BF16.
-EncodedWeight EncodePowerOfTwo(const Checkpoint& checkpoint, int index) {
-  const Weight& weight = checkpoint.weights()[static_cast<size_t>(index)];
-  const NumberFormat& format = BuiltinFormats().Get("hif8");
-  std::vector<float> buffer;
-  const Tensor tensor = checkpoint.ReadWeight(index);
-  EncodedWeight encoded;
-  encoded.format = "hif8";
-  encoded.layout = weight.channels;
-  encoded.scales.assign(weight.channels.channels, 0.0078125f);
-  for (const float x : AsFloats(tensor.view, &buffer)) {
-    encoded.codes.push_back(format.EncodeOne(x / 0.0078125f, Overflow::kSaturate));
-  }
-  return encoded;
-}
-
 class CheckpointMeasureTest : public ::testing::Test {
  protected:
-  // `only`: layers to write codes for; empty: every one that `all` allows.
-  static void Write(const std::shared_ptr<const Checkpoint>& checkpoint, const fs::path& to,
-                    bool simulated, bool all, const LayerSet& only = {}) {
-    CheckpointPlan plan;
-    plan.simulated = simulated;
-    for (size_t i = 0; i < checkpoint->layers().size(); ++i) {
-      const Layer& layer = checkpoint->layers()[i];
-      if (layer.weight < 0 || (layer.optional && !all)) continue;
-      if (!only.empty() && !only[i]) continue;
-      plan.layers[static_cast<int>(i)].weight_format = "hif8";
-    }
-    WriteCheckpoint(
-        *checkpoint, plan, BuiltinFormats(),
-        [&](int index) { return EncodePowerOfTwo(*checkpoint, index); }, to, NullLog());
-  }
-
   // Weights only: the second network's logits are those of the decoded checkpoint.
   void ExpectEqualToSimulated(const fs::path& model, bool all) {
     const test::TemporaryFolder codes;
     const test::TemporaryFolder decoded;
     const auto checkpoint = Checkpoint::Open(model);
-    Write(checkpoint, codes.path(), false, all);
-    Write(checkpoint, decoded.path(), true, all);
+    WriteTestCheckpoint(checkpoint, codes.path(), false, all);
+    WriteTestCheckpoint(checkpoint, decoded.path(), true, all);
     const TokenData ids = test::Reference(model).Ids();
     CheckpointSource source(checkpoint, {ids, {}}, BuiltinFormats(), NullLog());
     CheckpointSource other(Checkpoint::Open(decoded.path()), {ids, {}}, BuiltinFormats(),
@@ -119,109 +84,11 @@ TEST_F(CheckpointMeasureTest, ExpertsToo) {
   ExpectEqualToSimulated(kModels / "random-qwen3-moe", false);
 }
 
-// A network with some layers quantized is the one that is written with those layers only.
-void ExpectVariantsEqualToWritten(
-    const fs::path& model, bool all, const std::vector<std::vector<std::string>>& variants,
-    const std::function<void(const LayerSet&, const fs::path&)>& write) {
-  const auto checkpoint = Checkpoint::Open(model);
-  const test::TemporaryFolder whole;
-  write({}, whole.path());
-  CheckpointSource source(checkpoint, {test::Reference(model).Ids(), {}}, BuiltinFormats(),
-                          NullLog());
-  std::map<int, QuantizedActivation> activations;
-  for (size_t i = 0; i < checkpoint->activations().size(); ++i) {
-    activations[static_cast<int>(i)] = {0.25f, 2.0f, 40960.0f};
-  }
-  std::vector<LayerSet> sets;
-  for (const std::vector<std::string>& names : variants) {
-    LayerSet& set = sets.emplace_back(checkpoint->layers().size(), false);
-    for (size_t i = 0; i < set.size(); ++i) {
-      const Layer& layer = checkpoint->layers()[i];
-      if (layer.weight < 0 || (layer.optional && !all)) continue;
-      for (const std::string& name : names) set[i] = set[i] || layer.name.ends_with(name);
-    }
-  }
-  const auto results = source.MeasureVariants(whole.path(), activations, sets, 0);
-  ASSERT_EQ(results.size(), sets.size());
-  for (size_t v = 0; v < sets.size(); ++v) {
-    const test::TemporaryFolder part;
-    write(sets[v], part.path());
-    std::map<int, QuantizedActivation> read;
-    for (size_t i = 0; i < sets[v].size(); ++i) {
-      const int index = checkpoint->layers()[i].activation;
-      if (sets[v][i] && index >= 0) read[index] = activations.at(index);
-    }
-    const Measurement m = source.Measure(part.path(), read);
-    EXPECT_NEAR(results[v].perplexity_quantized, m.perplexity_quantized,
-                1e-6 * m.perplexity_quantized)
-        << v;
-    EXPECT_DOUBLE_EQ(results[v].perplexity_original, m.perplexity_original);
-    EXPECT_NEAR(results[v].outputs.at(0).error.SqnrDb(), m.outputs.at(0).error.SqnrDb(), 1e-3) << v;
-    EXPECT_EQ(results[v].samples, m.samples);
-    EXPECT_LT(m.outputs[0].error.SqnrDb(), 200) << "something should be quantized: " << v;
-  }
-  const auto first = source.MeasureVariants(whole.path(), activations, {&sets[0], 1}, 1);
-  EXPECT_EQ(first.at(0).samples, 1u);
-  const LayerSet none(checkpoint->layers().size(), false);
-  EXPECT_TRUE(std::isinf(source.MeasureVariants(whole.path(), activations, {&none, 1}, 0)[0]
-                             .outputs[0]
-                             .error.SqnrDb()));
-}
-
-TEST_F(CheckpointMeasureTest, VariantsAreWhatWouldBeWritten) {
-  const fs::path model = kModels / "random-llama";
-  const auto checkpoint = Checkpoint::Open(model);
-  // q alone shares its input with k and v, which are kept.
-  ExpectVariantsEqualToWritten(
-      model, true,
-      {{"layers.1.self_attn.q_proj"},
-       {"layers.0.mlp.down_proj", "layers.1.mlp.up_proj"},
-       {"lm_head"},
-       {"embed_tokens"},
-       {"proj"}},
-      [&](const LayerSet& only, const fs::path& to) { Write(checkpoint, to, false, true, only); });
-}
-
-TEST_F(CheckpointMeasureTest, VariantsWithExperts) {
-  const fs::path model = kModels / "random-qwen3-moe";
-  const auto checkpoint = Checkpoint::Open(model);
-  ExpectVariantsEqualToWritten(
-      model, false, {{"experts.1.down_proj"}, {"layers.0.self_attn.o_proj"}, {"proj"}},
-      [&](const LayerSet& only, const fs::path& to) { Write(checkpoint, to, false, false, only); });
-}
-
-// What a kept layer reads is not rounded because a quantized layer reads it too.
-TEST_F(CheckpointMeasureTest, KeptLayersReadTheirInputAsItIs) {
-  const fs::path model = kModels / "random-llama";
-  const auto checkpoint = Checkpoint::Open(model);
-  const int q = checkpoint->LayerIndex("model.layers.0.self_attn.q_proj");
-  const int k = checkpoint->LayerIndex("model.layers.0.self_attn.k_proj");
-  const int v = checkpoint->LayerIndex("model.layers.0.self_attn.v_proj");
-  const auto& layers = checkpoint->layers();
-  ASSERT_EQ(layers.at(static_cast<size_t>(q)).activation,
-            layers.at(static_cast<size_t>(k)).activation);
-  LayerSet only(layers.size(), false);
-  only[static_cast<size_t>(q)] = true;
-  const test::TemporaryFolder folder;
-  Write(checkpoint, folder.path(), false, false, only);
-  CheckpointSource source(checkpoint, {test::Reference(model).Ids(), {}}, BuiltinFormats(),
-                          NullLog());
-  const std::map<int, QuantizedActivation> activations = {
-      {layers[static_cast<size_t>(q)].activation, {0.25f, 2.0f, 40960.0f}}};
-  const Measurement m = source.Measure(folder.path(), activations);
-  EXPECT_LT(m.output[static_cast<size_t>(q)].SqnrDb(), 60);
-  EXPECT_LT(m.accumulated[static_cast<size_t>(q)].SqnrDb(), 60);
-  for (const int kept : {k, v}) {
-    EXPECT_EQ(m.output[static_cast<size_t>(kept)].count(), 0u) << "nothing to compare";
-    EXPECT_TRUE(std::isinf(m.accumulated[static_cast<size_t>(kept)].SqnrDb())) << "block 0";
-  }
-}
-
 TEST_F(CheckpointMeasureTest, LatentAttentionAndSharedExperts) {
   const fs::path model = kModels / "random-deepseek-v3-fp8";
   const auto checkpoint = Checkpoint::Open(model);
   const test::TemporaryFolder folder;
-  Write(checkpoint, folder.path(), false, false);
+  WriteTestCheckpoint(checkpoint, folder.path(), false, false);
   CheckpointSource source(checkpoint, {test::Reference(model).Ids(), {}}, BuiltinFormats(),
                           NullLog());
   std::map<int, QuantizedActivation> all;
@@ -243,7 +110,7 @@ TEST_F(CheckpointMeasureTest, ActivationsCacheAndProductsAreMeasured) {
   const fs::path model = kModels / "random-llama";
   const auto checkpoint = Checkpoint::Open(model);
   const test::TemporaryFolder folder;
-  Write(checkpoint, folder.path(), false, true);
+  WriteTestCheckpoint(checkpoint, folder.path(), false, true);
   CheckpointSource source(checkpoint, {test::Reference(model).Ids(), {}}, BuiltinFormats(),
                           NullLog());
   std::map<int, QuantizedActivation> all;
@@ -285,7 +152,7 @@ TEST_F(CheckpointMeasureTest, PropagatedStatisticsComeFromTheQuantizedBlocksBefo
   const fs::path model = kModels / "random-llama";
   const auto checkpoint = Checkpoint::Open(model);
   const test::TemporaryFolder decoded;
-  Write(checkpoint, decoded.path(), true, false);
+  WriteTestCheckpoint(checkpoint, decoded.path(), true, false);
   const TokenData ids = test::Reference(model).Ids();
   CheckpointSource source(checkpoint, {ids, {}}, BuiltinFormats(), NullLog());
   CheckpointSource other(Checkpoint::Open(decoded.path()), {ids, {}}, BuiltinFormats(), NullLog());

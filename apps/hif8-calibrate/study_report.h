@@ -1,0 +1,15 @@
+// The study of delayed scaling as a report's plain data.
+#pragma once
+
+#include <optional>
+
+#include "lib/quant/pipeline.h"
+#include "lib/report/report.h"
+
+namespace hif8 {
+
+// Nothing when there was no study.
+std::optional<DelayedStudyReport> MakeDelayedStudyReport(const Model& model,
+                                                         const PipelineResult& result);
+
+}  // namespace hif8

@@ -1,0 +1,74 @@
+// How the rules of delayed scaling would have fared: each replayed over the same steps.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/model/model.h"
+#include "lib/quant/delayed_scaling.h"
+#include "lib/quant/plan.h"
+
+namespace hif8 {
+
+inline constexpr std::array<DelayedRule, 4> kDelayedRules = {
+    DelayedRule::kMostRecent, DelayedRule::kExpSmooth, DelayedRule::kMax, DelayedRule::kCurrent};
+
+// The SQNR of the steps that have one, in dB.
+struct StepSqnr {
+  double sum = 0;
+  double worst = 0;
+  uint64_t steps = 0;
+
+  void Add(double sqnr_db);
+  double Mean() const;   // NaN without steps
+  double Worst() const;  // likewise
+};
+
+// One rule over the steps of one activation. Steps with a value that is not finite are counted and
+// left out of everything else.
+struct DelayedOutcome {
+  uint64_t steps = 0;
+  uint64_t non_finite_steps = 0;
+  uint64_t elements = 0;
+  uint64_t exceeded_steps = 0;  // with |x| > estimate for some x
+  uint64_t exceeded_elements = 0;
+  uint64_t overflowed_steps = 0;  // with |x / scale| at or above the format's overflow threshold
+  uint64_t overflowed_elements = 0;
+  double overshoot = 0;     // largest log2(amax / estimate) of an exceeded step
+  StepSqnr plain, clipped;  // clipped: to +-estimate before rounding, as QAT does
+};
+
+// Watches activations while they are observed. Memory depends on the number of activations and the
+// history's length only.
+class DelayedStudy {
+ public:
+  // Activations of the plan, in their formats and with their targets.
+  explicit DelayedStudy(const QuantPlan& plan);
+
+  // A tensor of `samples` consecutive steps, equal parts along its memory; one step when its size
+  // does not divide. An empty tensor is no step.
+  void Add(int activation, const TensorView& x, size_t samples);
+
+  struct Replay {
+    DelayedScaling scaling;
+    DelayedOutcome outcome;
+  };
+  // By activation, in the order of kDelayedRules.
+  const std::map<int, std::vector<Replay>>& replays() const { return replays_; }
+
+  // Histories, estimates and step numbers as YAML, for a training framework to go on with.
+  std::string State(const Model& model, const Fingerprint& fingerprint) const;
+
+ private:
+  void AddStep(const OperandPlan& operand, std::span<const float> x, std::vector<Replay>* replays);
+
+  std::map<int, OperandPlan> operands_;
+  std::map<int, std::vector<Replay>> replays_;
+  std::vector<float> rounded_;
+};
+
+}  // namespace hif8

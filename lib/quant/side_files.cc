@@ -1,0 +1,47 @@
+#include "lib/quant/side_files.h"
+
+#include <string>
+#include <utility>
+
+#include "lib/core/output_dir.h"
+
+namespace hif8 {
+namespace {
+
+CalibratedLayer MakeEntry(const Model& model, const Layer& layer, const PipelineResult& result) {
+  CalibratedLayer entry;
+  entry.layer = layer.name;
+  if (layer.weight >= 0) {
+    entry.weight = model.weights()[static_cast<size_t>(layer.weight)].name;
+    entry.weight_rule = std::string(result.plan.weights.at(layer.weight).rule->name());
+    entry.weight_hash = result.weights.at(layer.weight).scales_hash;
+  }
+  for (const int index : {layer.activation, layer.second_activation}) {
+    if (index < 0) continue;
+    entry.inputs.emplace_back(model.activations()[static_cast<size_t>(index)].name,
+                              result.activations.at(index));
+  }
+  return entry;
+}
+
+}  // namespace
+
+void WriteSideFiles(const Model& model, const PipelineResult& result,
+                    const std::filesystem::path& dir) {
+  WriteFileAtomically(dir / "recipe.yaml", WriteRecipe(result.config));
+  Calibration calibration;
+  calibration.model = result.fingerprint;
+  calibration.samples = result.calibration_samples;
+  calibration.synthetic = result.synthetic;
+  calibration.unobserved = result.unobserved;
+  for (size_t i = 0; i < result.plan.layers.size(); ++i) {
+    if (!result.plan.layers[i].quantized) continue;
+    calibration.layers.push_back(MakeEntry(model, model.layers()[i], result));
+  }
+  WriteFileAtomically(dir / "calibration.yaml", FormatCalibration(calibration));
+  if (result.delayed_study == nullptr) return;
+  WriteFileAtomically(dir / "delayed_state.yaml",
+                      result.delayed_study->State(model, result.fingerprint));
+}
+
+}  // namespace hif8
