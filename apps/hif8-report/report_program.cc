@@ -77,7 +77,7 @@ std::vector<OptionSpec> Options() {
        .brief = true},
       {.name = "advise",
        .group = output,
-       .help = "the layers that another format or scale rule would help most (after hif8-calibrate "
+       .help = "the layers that another format would help most (after hif8-calibrate "
                "--compare), and how to choose it",
        .brief = true},
       {.name = "columns",

@@ -40,8 +40,8 @@ void CollectSink::Aim(const PartGraph& part, const std::string& prefix,
 }
 
 void CollectSink::Finish() {
-  for (TensorStats* target : targets_) {
-    if (target != nullptr) target->Compact();
+  for (const int index : targets_) {
+    if (index >= 0) (*stats_)[static_cast<size_t>(index)].Compact();
   }
 }
 
