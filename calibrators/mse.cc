@@ -12,6 +12,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "calibrators/rules.h"
@@ -231,6 +232,15 @@ class MseRule : public Calibrator {
   std::string_view name() const override { return "mse"; }
   std::string_view description() const override {
     return "the scale with the least squared error among candidates around that of max";
+  }
+
+  bool Searches() const override { return true; }
+  std::optional<ScaleChoice> Search(float amax, const NumberFormat& format,
+                                    const ScaleParams& params,
+                                    const std::function<double(float)>& error) const override {
+    const Candidates candidates(amax, format, params);
+    if (amax == 0) return candidates.Choice(0);
+    return candidates.Choice(candidates.Search(candidates.Errors(error), error));
   }
 
   ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,6 +64,16 @@ class Calibrator {
   virtual bool NeedsData() const { return true; }
   // True when the result depends on the order of the samples (`ema`, `delayed`).
   virtual bool OrderDependent() const { return false; }
+
+  // True for rules that look for the candidate scale with the least error (`mse`).
+  virtual bool Searches() const { return false; }
+  // That candidate by another measure of error, a function of the scale; `amax` > 0 is the largest
+  // magnitude. Only for rules that search.
+  virtual std::optional<ScaleChoice> Search(float /*amax*/, const NumberFormat& /*format*/,
+                                            const ScaleParams& /*params*/,
+                                            const std::function<double(float)>& /*error*/) const {
+    return std::nullopt;
+  }
 
   // From exact values: one channel, or a whole weight, all finite.
   virtual ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,

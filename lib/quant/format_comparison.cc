@@ -69,9 +69,14 @@ ScaleParams ParamsFor(const OperandPlan& plan, const NumberFormat& format) {
 
 FormatComparison::FormatComparison(const Model& model, const QuantPlan& plan,
                                    std::vector<const NumberFormat*> formats,
-                                   const std::vector<TensorStats>& stats)
+                                   const std::vector<TensorStats>& stats,
+                                   const ActivationSource* source)
     : model_(model), plan_(plan), formats_(std::move(formats)) {
   if (formats_.empty() || stats.empty()) return;
+  if (source != nullptr) {
+    outputs_.emplace(model_, plan_, *source, formats_.size(),
+                     [this](int weight, int format) { return DecodedWeight(weight, format); });
+  }
   for (const auto& [index, operand] : plan_.activations) {
     ActivationState state;
     state.errors.resize(formats_.size());
@@ -86,6 +91,27 @@ FormatComparison::FormatComparison(const Model& model, const QuantPlan& plan,
     const auto at = activations_.find(layer.activation);
     if (at != activations_.end() && layer.op.starts_with("Conv")) at->second.channels_first = true;
   }
+}
+
+std::vector<float> FormatComparison::DecodedWeight(int index, int number) const {
+  const Weight& weight = model_.weights()[static_cast<size_t>(index)];
+  const WeightPlan& plan = plan_.weights.at(index);
+  const Tensor tensor = model_.ReadWeight(index);
+  std::vector<float> buffer;
+  const std::span<const float> x = AsFloats(tensor.view, &buffer);
+  std::vector<float> y(x.begin(), x.end());
+  if (number < 0) return y;
+  const NumberFormat& format = *formats_[static_cast<size_t>(number)];
+  if (const std::optional<TileScales> tiles = format.tile_scales()) {
+    const TileLayout layout = WeightTiles(weight.channels, tiles->weight);
+    const std::vector<float> scales = ScalesOfTiles(tensor.view, layout, format, tiles->encoding);
+    QuantizeDequantizeTiles(format, x, layout, scales, y);
+    return y;
+  }
+  WeightScales solved = SolveWeight(weight.name, tensor.view, plan.layout, *plan.rule, format,
+                                    ParamsFor(plan, format));
+  DecodeWeight(EncodeWeight(tensor.view, plan.layout, std::move(solved.scales), format), format, y);
+  return y;
 }
 
 ErrorMetrics FormatComparison::WeightError(const TensorView& tensor, int index,
@@ -121,15 +147,17 @@ void FormatComparison::AddActivation(int index, const TensorView& x) {
   ActivationState& state = at->second;
   const std::span<const float> values = AsFloats(x, &x_buffer_);
   y_buffer_.resize(values.size());
+  if (outputs_) outputs_->Begin(index, x.shape, values);
   for (size_t f = 0; f < formats_.size(); ++f) {
     const NumberFormat& format = *formats_[f];
     if (const std::optional<TileScales> tiles = format.tile_scales()) {
       const TileLayout layout = ActivationTiles(x.shape, state.channels_first, tiles->activation);
       state.errors[f].Merge(TileError(x, layout, format, tiles->encoding, values, y_buffer_));
-      continue;
+    } else {
+      format.QuantizeDequantize(values, ScaleOperand::One(state.scales[f]), y_buffer_);
+      state.errors[f].Add(values, y_buffer_);
     }
-    format.QuantizeDequantize(values, ScaleOperand::One(state.scales[f]), y_buffer_);
-    state.errors[f].Add(values, y_buffer_);
+    if (outputs_) outputs_->Add(f, y_buffer_);
   }
 }
 
@@ -152,6 +180,7 @@ std::vector<ComparedOperand> FormatComparison::Results() const {
     const bool cached = layer.option == "kv_cache";
     const std::string cache = cached && layer.name.ends_with(".k") ? "k" : "v";
     add(layer.name, cached ? cache : "activation", activation->second.errors);
+    if (outputs_) add(layer.name, "output", outputs_->Errors(static_cast<int>(i)));
   }
   return results;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "lib/numeric/error_metrics.h"
 #include "lib/numeric/number_format.h"
 #include "lib/numeric/tensor_stats.h"
+#include "lib/quant/output_comparison.h"
 #include "lib/quant/plan.h"
 
 namespace hif8 {
@@ -17,7 +19,7 @@ namespace hif8 {
 // One operand of one layer under one format.
 struct ComparedOperand {
   std::string layer;    // as in Model::layers()
-  std::string operand;  // "weight", "activation", "k", "v"
+  std::string operand;  // "weight", "activation", "k", "v", "output"
   std::string format;
   ErrorMetrics error;
 };
@@ -29,8 +31,10 @@ class FormatComparison {
  public:
   // All arguments but `formats` must outlive the object. `stats` is indexed like
   // Model::activations(): where static scales come from; empty: only weights are compared.
+  // `source`: what layers' outputs are computed with; null: they are not compared.
   FormatComparison(const Model& model, const QuantPlan& plan,
-                   std::vector<const NumberFormat*> formats, const std::vector<TensorStats>& stats);
+                   std::vector<const NumberFormat*> formats, const std::vector<TensorStats>& stats,
+                   const ActivationSource* source = nullptr);
 
   // Reads every weight of the plan once.
   void CompareWeights();
@@ -48,6 +52,8 @@ class FormatComparison {
         false;  // its layer sums over dimension 1 (convolutions), else over the last
   };
 
+  // The weight's values under the format of that number; -1: as they are.
+  std::vector<float> DecodedWeight(int index, int format) const;
   ErrorMetrics WeightError(const TensorView& tensor, int index, const NumberFormat& format) const;
 
   const Model& model_;
@@ -55,6 +61,7 @@ class FormatComparison {
   std::vector<const NumberFormat*> formats_;
   std::map<int, std::vector<ErrorMetrics>> weights_;
   std::map<int, ActivationState> activations_;
+  std::optional<OutputComparison> outputs_;
   std::vector<float> x_buffer_, y_buffer_;
 };
 

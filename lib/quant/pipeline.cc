@@ -13,6 +13,8 @@
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
 #include "lib/core/pattern.h"
+#include "lib/quant/output_objective.h"
+#include "lib/quant/pipeline_requests.h"
 #include "lib/quant/rare_experts.h"
 #include "lib/quant/side_files.h"
 #include "lib/quant/stats_file.h"
@@ -30,7 +32,7 @@ class Pipeline {
 
   PipelineResult Run(
       const std::function<void(const PipelineResult&, const std::filesystem::path&)>& finish) {
-    CheckStudies();
+    CheckRequests(in_, options_);
     Timed("plan", [&] { result_.plan = MakePlan(in_.model, in_.config, in_.context); });
     RequireQuantizedLayers("--dry-run lists every layer with the reason why it is kept");
     // Claimed before the long work, so that an output that cannot be written fails at once.
@@ -65,25 +67,6 @@ class Pipeline {
   void Warn(std::string message) {
     log_.Warn(message);
     result_.warnings.push_back(std::move(message));
-  }
-
-  void CheckStudies() const {
-    const bool replaced = !options_.stats_in.empty() || !options_.calibration.empty();
-    if (options_.delayed_study && (in_.source == nullptr || replaced)) {
-      throw UsageError("--delayed-study watches a pass over the calibration data",
-                       replaced ? "leave out --stats-in and --calibration" : "give --data");
-    }
-    if (!options_.auto_goal) return;
-    if (in_.source == nullptr) {
-      throw UsageError("a goal needs data that the network is run on",
-                       "give --data or --eval-data beside --auto");
-    }
-    if (in_.config.propagate == "quantized") {
-      throw UsageError(
-          "propagate: quantized chooses scales for the layers that are quantized, so "
-          "that layers cannot be chosen by their scales",
-          "leave out --auto, or propagate: quantized");
-    }
   }
 
   // Keeps layers until the written network meets the goal, and writes it again.
@@ -152,7 +135,7 @@ class Pipeline {
       for (const auto& [index, operand] : result_.plan.activations) wanted.push_back(index);
     }
     StatsFile stats;
-    if (options_.delayed_study) WatchDelayedScaling();
+    Watch();
     if (!options_.stats_in.empty()) {
       stats = ReadStatsFiles(options_.stats_in, result_.fingerprint);
     } else if (in_.source != nullptr && !wanted.empty()) {
@@ -171,11 +154,40 @@ class Pipeline {
     if (options_.compare.empty()) stats_.clear();
   }
 
-  void WatchDelayedScaling() {
-    result_.delayed_study = std::make_shared<DelayedStudy>(result_.plan);
+  // Lets those who need more than statistics see what the pass observes.
+  void Watch() {
+    if (options_.delayed_study) {
+      result_.delayed_study = std::make_shared<DelayedStudy>(result_.plan);
+    }
+    if (in_.config.mse.objective == "output" && in_.source != nullptr) {
+      objective_.emplace(in_.model, result_.plan, *in_.source);
+    }
+    if (in_.source == nullptr) return;
     in_.source->SetObserver([this](int activation, const TensorView& x, size_t samples) {
-      result_.delayed_study->Add(activation, x, samples);
+      if (result_.delayed_study) result_.delayed_study->Add(activation, x, samples);
+      if (objective_) objective_->Add(activation, x);
     });
+  }
+
+  ScaleChoice SolveActivation(int index, const TensorStats& record) const {
+    const OperandPlan& operand = result_.plan.activations.at(index);
+    const bool by_output = in_.config.mse.objective == "output" && operand.rule->Searches();
+    if (by_output && objective_) {
+      const auto encode = [this](int weight) {
+        WeightResult unused;
+        return Encode(weight, &unused);
+      };
+      if (std::optional<ScaleChoice> choice = objective_->Solve(index, record, encode)) {
+        return std::move(*choice);
+      }
+    }
+    ScaleChoice choice = operand.rule->Solve(record, *operand.format, operand.params);
+    if (by_output) {
+      choice.note =
+          "the tensor's own error was kept small: its layers cannot run alone, or nothing was "
+          "sampled";
+    }
+    return choice;
   }
 
   // What the source needs to quantize blocks as it goes: the same pure functions that decide later.
@@ -187,8 +199,7 @@ class Pipeline {
       if (plan == result_.plan.activations.end()) return std::nullopt;
       const OperandPlan& operand = plan->second;
       if (operand.rule->NeedsData() && stats.count() == 0) return std::nullopt;
-      const ScaleChoice choice = operand.rule->Solve(stats, *operand.format, operand.params);
-      return Quantized(choice, operand);
+      return Quantized(SolveActivation(index, stats), operand);
     };
     propagation.encode = [this](int index) -> std::optional<EncodedWeight> {
       if (!result_.plan.weights.contains(index)) return std::nullopt;
@@ -253,8 +264,8 @@ class Pipeline {
     ParallelFor(plans.size(), [&](size_t i) {
       const TensorStats& record = stats[static_cast<size_t>(plans[i].first)];
       const OperandPlan& operand = plans[i].second;
-      scales[i] = {operand.rule->Solve(record, *operand.format, operand.params),
-                   std::string(operand.rule->name()), record.samples()};
+      scales[i] = {SolveActivation(plans[i].first, record), std::string(operand.rule->name()),
+                   record.samples()};
     });
     for (size_t i = 0; i < plans.size(); ++i) {
       const size_t at = static_cast<size_t>(plans[i].first);
@@ -352,7 +363,7 @@ class Pipeline {
       const std::unique_ptr<WrittenWeights> written = in_.exporter.Open(result_.plan, dir);
       for (auto& [index, result] : result_.weights) MeasureWritten(*written, index, &result);
     }
-    FormatComparison comparison(in_.model, result_.plan, options_.compare, stats_);
+    FormatComparison comparison(in_.model, result_.plan, options_.compare, stats_, in_.source);
     if (!options_.compare.empty()) comparison.CompareWeights();
     if (in_.source != nullptr) {
       result_.measurement = in_.source->Measure(dir, QuantizedActivations(&comparison));
@@ -393,6 +404,7 @@ class Pipeline {
   const PipelineOptions& options_;
   LogSink& log_;
   std::vector<TensorStats> stats_;  // kept while formats are compared
+  std::optional<OutputObjective> objective_;
   PipelineResult result_;
 };
 

@@ -124,7 +124,7 @@ std::string FormatTable(const Report& report, std::span<const std::string> where
   for (const Key& key : selected.keys) {
     lines.push_back(MakeLine(key, selected.formats, selected.sqnr.at(key)));
   }
-  for (const char* operand : {"weight", "activation", "k", "v"}) {
+  for (const char* operand : {"weight", "activation", "k", "v", "output"}) {
     const std::map<std::string, Measured> means = Means(selected, operand);
     if (!means.empty()) lines.push_back(MakeLine({"(mean)", operand}, selected.formats, means));
   }

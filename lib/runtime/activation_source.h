@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/core/log.h"
+#include "lib/model/graph.h"
 #include "lib/model/model.h"
 #include "lib/numeric/error_metrics.h"
 #include "lib/numeric/number_format.h"
@@ -94,6 +95,9 @@ class ActivationSource {
   virtual std::vector<Measurement> MeasureVariants(
       const std::filesystem::path& written, const std::map<int, QuantizedActivation>& quantized,
       std::span<const LayerSet> variants, uint64_t samples);
+  // The layer on its own, with names as in lib/model/layer_graph.h, all fp32; nothing where it
+  // cannot stand alone.
+  virtual std::optional<RunnableGraph> LayerGraph(int /*layer*/) const { return std::nullopt; }
 
  protected:
   const ActivationObserver& observer() const { return observer_; }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/model/layer_graph.h"
+#include "lib/model/onnx/graph_builder.h"
 #include "lib/runtime/collect_pass.h"
 #include "lib/runtime/memory_plan.h"
 #include "lib/runtime/token_scores.h"
@@ -64,6 +66,24 @@ std::vector<TensorStats> CheckpointSource::Collect(std::span<const int> wanted,
   pass.RunBlocks(count, set, &stats, {});
   if (outside) pass.RunNorm(set, &stats);
   return stats;
+}
+
+std::optional<RunnableGraph> CheckpointSource::LayerGraph(int index) const {
+  const Layer& layer = checkpoint_->layers().at(static_cast<size_t>(index));
+  if (layer.op != "Linear" || layer.weight < 0) return std::nullopt;
+  const Shape& shape = checkpoint_->weights()[static_cast<size_t>(layer.weight)].shape;
+  if (shape.size() != 2) return std::nullopt;
+  GraphBuilder graph;
+  std::vector<std::string> inputs = {graph.Input(kLayerInput, DType::kF32, {-1, shape[1]}),
+                                     graph.Input(kLayerWeight, DType::kF32, shape)};
+  if (const CheckpointTensor* bias = checkpoint_->Find(layer.name + ".bias")) {
+    std::vector<float> values(static_cast<size_t>(shape[0]));
+    checkpoint_->ReadRows(*bias, 0, shape[0], values.data());
+    inputs.push_back(graph.Floats({shape[0]}, values));
+  }
+  graph.Output(graph.Node("Gemm", inputs, {{"transB", int64_t{1}}}), kLayerResult, DType::kF32,
+               {-1, shape[0]});
+  return graph.Finish();
 }
 
 CheckpointSource::Trace CheckpointSource::Run() {

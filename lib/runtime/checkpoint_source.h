@@ -48,6 +48,7 @@ class CheckpointSource : public ActivationSource {
                                            const std::map<int, QuantizedActivation>& quantized,
                                            std::span<const LayerSet> variants,
                                            uint64_t samples) override;
+  std::optional<RunnableGraph> LayerGraph(int layer) const override;
 
   // The original network's hidden states after each block (what Collect() runs through) and logits
   // of the calibration data; for tests and small models.

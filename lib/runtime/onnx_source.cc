@@ -72,6 +72,10 @@ class OnnxSource : public ActivationSource {
         EvaluationData(), options, log_);
   }
 
+  std::optional<RunnableGraph> LayerGraph(int layer) const override {
+    return BuildLayerGraph(model_, layer);
+  }
+
  private:
   Dataset& EvaluationData() const {
     Dataset* data = evaluation_ != nullptr ? evaluation_.get() : calibration_.get();

@@ -9,6 +9,8 @@
 
 #include "calibrators/builtin.h"
 #include "formats/builtin.h"
+#include "lib/model/layer_graph.h"
+#include "lib/model/onnx/graph_builder.h"
 #include "tests/quant/fake_model.h"
 
 namespace hif8 {
@@ -82,6 +84,71 @@ double PlainSqnr(const std::vector<float>& x, const Plain& plain, size_t tile_ro
   return 10 * std::log10(signal / noise);
 }
 
+// Gives the layer of the model alone, and nothing else.
+class OneLayer : public ActivationSource {
+ public:
+  std::vector<TensorStats> Collect(std::span<const int>) override { return {}; }
+  uint64_t samples() const override { return 0; }
+  bool synthetic() const override { return false; }
+  Measurement Measure(const std::filesystem::path&,
+                      const std::map<int, QuantizedActivation>&) override {
+    return {};
+  }
+  std::optional<RunnableGraph> LayerGraph(int) const override {
+    GraphBuilder graph;
+    const std::string x = graph.Input(kLayerInput, DType::kF32, {-1, kInputs});
+    const std::string w = graph.Input(kLayerWeight, DType::kF32, {kRows, kInputs});
+    graph.Output(graph.Node("Gemm", {x, w}, {{"transB", int64_t{1}}}), kLayerResult, DType::kF32,
+                 {-1, kRows});
+    return graph.Finish();
+  }
+};
+
+// Values in tiles of tile_rows x tile_inputs (0: all), rounded.
+std::vector<double> PlainRounded(const std::vector<float>& x, const Plain& plain,
+                                 size_t tile_rows) {
+  const size_t rows = x.size() / kInputs;
+  const size_t height = tile_rows == 0 ? rows : tile_rows;
+  const size_t width = plain.inputs == 0 ? kInputs : plain.inputs;
+  std::vector<double> y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t r0 = i / kInputs / height * height;
+    const size_t c0 = i % kInputs / width * width;
+    double amax = 0;
+    for (size_t r = r0; r < std::min(rows, r0 + height); ++r) {
+      for (size_t c = c0; c < std::min(kInputs, c0 + width); ++c) {
+        amax = std::max(amax, std::fabs(static_cast<double>(x[r * kInputs + c])));
+      }
+    }
+    const double scale =
+        plain.power_of_two ? std::exp2(std::floor(std::log2(amax)) - plain.emax) : amax / plain.max;
+    y[i] = scale * plain.round(x[i] / scale);
+  }
+  return y;
+}
+
+// Layer by layer, the SQNR of x W^T from rounded operands.
+double PlainOutputSqnr(const std::vector<float>& x, const std::vector<float>& w,
+                       const Plain& plain) {
+  const std::vector<double> xq = PlainRounded(x, plain, plain.rows);
+  const std::vector<double> wq = PlainRounded(w, plain, plain.weight_rows);
+  double signal = 0;
+  double noise = 0;
+  for (size_t r = 0; r < x.size() / kInputs; ++r) {
+    for (size_t o = 0; o < kRows; ++o) {
+      double y = 0;
+      double yq = 0;
+      for (size_t k = 0; k < kInputs; ++k) {
+        y += static_cast<double>(x[r * kInputs + k]) * w[o * kInputs + k];
+        yq += xq[r * kInputs + k] * wq[o * kInputs + k];
+      }
+      signal += y * y;
+      noise += (y - yq) * (y - yq);
+    }
+  }
+  return 10 * std::log10(signal / noise);
+}
+
 TEST(FormatComparison, EqualsAPlainComputation) {
   FakeModel model;
   const std::vector<float> weight = Values(kRows * kInputs, 1);
@@ -103,18 +170,20 @@ TEST(FormatComparison, EqualsAPlainComputation) {
 
   std::vector<const NumberFormat*> formats;
   for (const Plain& plain : kPlain) formats.push_back(&BuiltinFormats().Get(plain.format));
-  FormatComparison comparison(model, plan, formats, stats);
+  const OneLayer source;
+  FormatComparison comparison(model, plan, formats, stats, &source);
   comparison.CompareWeights();
   comparison.AddActivation(0, view(0));
   comparison.AddActivation(0, view(1));
   const std::vector<ComparedOperand> results = comparison.Results();
-  ASSERT_EQ(results.size(), 2 * std::size(kPlain));
+  ASSERT_EQ(results.size(), 3 * std::size(kPlain));
   for (const ComparedOperand& result : results) {
     for (const Plain& plain : kPlain) {
       if (result.format != plain.format) continue;
       const bool is_weight = result.operand == "weight";
       const double expected = is_weight ? PlainSqnr(weight, plain, plain.weight_rows)
-                                        : PlainSqnr(inputs, plain, plain.rows);
+                              : result.operand == "output" ? PlainOutputSqnr(inputs, weight, plain)
+                                                           : PlainSqnr(inputs, plain, plain.rows);
       EXPECT_NEAR(result.error.SqnrDb(), expected, 0.02) << result.format << " " << result.operand;
     }
   }

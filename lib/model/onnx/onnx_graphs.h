@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,5 +27,9 @@ EvaluationGraphs BuildEvaluationGraphs(const OnnxModel& original,
 // the rounding of inputs of the written one. Both models, and their files, must stay.
 RunnableGraph BuildPartlyQuantizedGraph(const OnnxModel& original, const OnnxModel& written,
                                         const std::vector<bool>& layers);
+
+// The layer on its own (names: lib/model/layer_graph.h), all fp32, its other operands as constants.
+// Nothing for layers without a stored fp32 weight or whose other operands are computed.
+std::optional<RunnableGraph> BuildLayerGraph(const OnnxModel& model, int layer);
 
 }  // namespace hif8
