@@ -154,8 +154,12 @@ std::string DelayedStudy::State(const Model& model, const Fingerprint& fingerpri
           << YAML::Flow << YAML::BeginMap;
       out << YAML::Key << "step" << YAML::Value << scaling.step();
       const std::optional<double> estimate = scaling.Estimate();
-      out << YAML::Key << "estimate" << YAML::Value
-          << (estimate ? ShortestText(*estimate) : std::string("~"));
+      out << YAML::Key << "estimate" << YAML::Value;
+      if (estimate) {
+        out << ShortestText(*estimate);
+      } else {
+        out << YAML::Null;
+      }
       out << YAML::Key << "history" << YAML::Value << YAML::BeginSeq;
       for (const float amax : scaling.history()) out << ShortestText(amax);
       out << YAML::EndSeq << YAML::EndMap;

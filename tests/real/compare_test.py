@@ -58,21 +58,26 @@ def tiles(x, rows, inputs):
     return amax
 
 
+def divided(x, scale):
+    """The quotient is one of fp32 by definition: it decides ties, of which bf16 weights have many."""
+    return (x.astype(np.float32) / scale.astype(np.float32)).astype(np.float64)
+
+
 def quantized(x, name, is_weight):
     rounding, target = ROUND[name]
     if name in ("mxfp8", "mxfp4"):
         emax = {"mxfp8": 8, "mxfp4": 2}[name]
         amax = tiles(x, 1, 32)
         scale = np.exp2(np.clip(np.floor(np.log2(np.maximum(amax, 2.0**-149))) - emax, -127, 127))
-        return scale * rounding(x / scale)
+        return scale * rounding(divided(x, scale))
     if name == "fp8_e4m3_block":
         amax = tiles(x, 128 if is_weight else 1, 128)
     elif is_weight:
         amax = np.abs(x).max(axis=1, keepdims=True)
     else:
         amax = np.abs(x).max()
-    scale = np.where(amax > 0, amax / target, 1.0).astype(np.float32).astype(np.float64)
-    return scale * rounding(x / scale)
+    scale = np.where(amax > 0, amax.astype(np.float32) / np.float32(target), 1.0).astype(np.float64)
+    return scale * rounding(divided(x, scale))
 
 
 def sqnr(x, y):
