@@ -280,11 +280,17 @@ std::vector<OptionSpec> OtherOptions() {
        .help = "codes and scales, or decoded weights in the model's own types",
        .choices = {"quantized", "simulated"},
        .default_text = "quantized"},
+      {.name = "shards",
+       .kind = OptionKind::kText,
+       .group = kOut,
+       .value = "K/N",
+       .help = "write only part K of N of a checkpoint's files; 'hif8-calibrate merge' joins them",
+       .environment = false},
       {.name = "stats-out",
        .kind = OptionKind::kPath,
        .group = kOut,
        .value = "FILE",
-       .help = "save the gathered statistics",
+       .help = "save the gathered statistics; without -o nothing else is done",
        .environment = false},
       {.name = "dry-run",
        .group = kRun,
@@ -343,6 +349,10 @@ cli::ProgramSpec CalibrateSpec() {
        "hif8-calibrate model.onnx --data calib/ -o out/ --keep '^head\\.' "
        "--fail-if 'network_sqnr<15'"},
       {"Weights only, no data needed", "hif8-calibrate Qwen3-8B/ -o Qwen3-8B-HiF8/ --recipe cast"},
+      {"On the first of three machines: its part of the files",
+       "hif8-calibrate Qwen3-8B/ -o part1/ --recipe cast --shards 1/3"},
+      {"The parts joined (hif8-calibrate merge --help says more)",
+       "hif8-calibrate merge part1/ part2/ part3/ -o Qwen3-8B-HiF8/"},
   };
   return spec;
 }

@@ -1,8 +1,11 @@
 #include "apps/hif8-calibrate/job.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -12,6 +15,7 @@
 #include "apps/hif8-calibrate/calibrate_options.h"
 #include "apps/hif8-calibrate/make_report.h"
 #include "apps/hif8-calibrate/model_kind.h"
+#include "apps/hif8-calibrate/paths.h"
 #include "apps/hif8-calibrate/plan_text.h"
 #include "apps/hif8-calibrate/run_info.h"
 #include "apps/hif8-calibrate/study_report.h"
@@ -32,16 +36,6 @@ namespace hif8 {
 namespace {
 
 namespace fs = std::filesystem;
-
-// True when `path` is `folder` or lies below it.
-bool IsWithin(const fs::path& path, const fs::path& folder) {
-  const fs::path inner = fs::weakly_canonical(path);
-  const fs::path outer = fs::weakly_canonical(folder);
-  for (fs::path at = inner;; at = at.parent_path()) {
-    if (at == outer) return true;
-    if (at == at.root_path() || at.empty()) return false;
-  }
-}
 
 // The output replaces a whole folder: nothing that the run reads may lie in it.
 void RefuseInputsWithin(const fs::path& output, const cli::ParsedOptions& options) {
@@ -94,7 +88,7 @@ std::vector<const NumberFormat*> ParseFormats(const std::string& text) {
 
 PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
   PipelineOptions pipeline;
-  if (!options.Has("output")) {
+  if (!options.Has("output") && !(options.Has("stats-out") && options.Has("data"))) {
     throw UsageError("no output was given", "give -o DIR, or --dry-run to see the plan only");
   }
   pipeline.output = options.Text("output");
@@ -113,7 +107,7 @@ PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
   if (options.Has("compare")) pipeline.compare = ParseFormats(options.Text("compare"));
   pipeline.delayed_study = options.Flag("delayed-study");
   if (options.Has("auto")) pipeline.auto_goal = MakeAutoGoal(options.Text("auto"));
-  RefuseInputsWithin(pipeline.output, options);
+  if (!pipeline.output.empty()) RefuseInputsWithin(pipeline.output, options);
   RefuseOutputsWithin(options.Text("MODEL"), options);
   return pipeline;
 }
@@ -122,6 +116,29 @@ PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
 bool HasScales(const cli::ParsedOptions& options) {
   return options.Has("data") || options.Has("activations") || options.Has("stats-in") ||
          options.Has("calibration");
+}
+
+// "--shards 3/16"
+std::optional<CheckpointPart> ParsePart(const cli::ParsedOptions& options) {
+  if (!options.Has("shards")) return std::nullopt;
+  const std::string text = options.Text("shards");
+  CheckpointPart part{0, 0};
+  const char* const end = text.data() + text.size();
+  const auto [slash, error] = std::from_chars(text.data(), end, part.number);
+  const bool divided = error == std::errc() && slash != end && *slash == '/';
+  const char* rest = divided ? std::from_chars(slash + 1, end, part.count).ptr : nullptr;
+  if (rest != end || part.number < 1 || part.number > part.count || part.count > 1'000'000) {
+    throw UsageError("--shards: expected K/N with K from 1 to N, such as 3/16, found '" + text +
+                     "'");
+  }
+  for (const char* whole : {"data", "eval-data", "activations", "stats-out", "compare"}) {
+    if (!options.Has(whole)) continue;
+    throw UsageError("--shards quantizes the weights of some files; --" + std::string(whole) +
+                         " concerns the whole model",
+                     "gather scales in a run of its own and give them to every part with "
+                     "--calibration or --stats-in");
+  }
+  return part;
 }
 
 // What gives statistics and errors; null when nothing was given. `samples` 0: all.
@@ -170,6 +187,19 @@ std::string SummaryText(const Report& report, const std::vector<GateResult>& gat
   return report.comparisons.empty() ? text : text + "\n" + FormatTable(report, {});
 }
 
+// What a run says that only gathered statistics.
+std::string StatisticsText(const PipelineResult& result, const fs::path& file,
+                           const cli::Console& console) {
+  if (console.json()) {
+    return nlohmann::ordered_json{{"statistics", file.string()},
+                                  {"samples", result.calibration_samples}}
+               .dump(2) +
+           "\n";
+  }
+  return "statistics of " + std::to_string(result.calibration_samples) +
+         " samples: " + file.string() + "\n";
+}
+
 }  // namespace
 
 void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
@@ -181,6 +211,7 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   QuantConfig config = LoadConfig(recipe, assignments.weaker, assignments.stronger, context);
   const std::vector<Gate> gates = ParseGates(options);
   const bool dry_run = options.Flag("dry-run");
+  const std::optional<CheckpointPart> part = ParsePart(options);
   PipelineOptions pipeline;
   if (dry_run && !gates.empty()) {
     throw UsageError("--fail-if needs a run: with --dry-run nothing is measured",
@@ -189,7 +220,7 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   if (!dry_run) pipeline = MakePipelineOptions(options);
 
   const std::unique_ptr<ModelKind> kind =
-      OpenModel(options.Text("MODEL"), HasScales(options), &config, context, console.log());
+      OpenModel(options.Text("MODEL"), HasScales(options), part, &config, context, console.log());
   CheckUse(config, kind->model(), context, console.log());
   if (dry_run) {
     const QuantPlan plan = MakePlan(kind->model(), config, context);
@@ -201,6 +232,10 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
       MakeSource(options, *kind, static_cast<size_t>(config.data.samples), console.log());
   const std::unique_ptr<Exporter> exporter = kind->MakeExporter();
   const PipelineInputs inputs{kind->model(), config, context, *exporter, source.get()};
+  if (pipeline.output.empty()) {
+    const PipelineResult result = RunPipeline(inputs, pipeline, console.log(), {});
+    return console.Print(StatisticsText(result, pipeline.stats_out, console));
+  }
   Report report;
   RunPipeline(inputs, pipeline, console.log(),
               [&](const PipelineResult& result, const fs::path& dir) {

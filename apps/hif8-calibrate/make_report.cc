@@ -112,13 +112,16 @@ LayerReport LayerOf(const Layer& layer, const LayerPlan& plan, const PipelineRes
 }
 
 // K and V of one attention layer stand in the report as one entry. Their layers are named
-// "<attention>.k" and "<attention>.v".
+// "<attention>.k" and "<attention>.v". What latent attention keeps belongs to both: each tensor has
+// an entry of its own.
 void AddCache(const Layer& layer, const PipelineResult& result, Report* report) {
-  const std::string name = layer.name.substr(0, layer.name.rfind('.'));
+  const std::string attention = layer.name.substr(0, layer.name.rfind('.'));
+  const std::string tensor = layer.name.substr(attention.size() + 1);
+  const std::string name = tensor.size() == 1 ? attention : layer.name;
   if (report->kv_cache.empty() || report->kv_cache.back().name != name) {
     report->kv_cache.push_back({name, std::nullopt, std::nullopt});
   }
-  const bool key = layer.name.substr(name.size() + 1).starts_with("k");
+  const bool key = tensor.starts_with("k");
   KvCacheReport& entry = report->kv_cache.back();
   (key ? entry.k : entry.v) = ActivationOf(result, layer.activation);
 }

@@ -75,8 +75,12 @@ class OnnxKind : public ModelKind {
 
 class CheckpointKind : public ModelKind {
  public:
-  CheckpointKind(const std::string& path, const QuantConfig& config, const ParseContext& context)
-      : config_(config), context_(context), checkpoint_(Checkpoint::Open(path)) {}
+  // Scales from elsewhere are compared with the whole model's fingerprint.
+  CheckpointKind(const std::string& path, bool has_scales, std::optional<CheckpointPart> part,
+                 const QuantConfig& config, const ParseContext& context)
+      : config_(config),
+        context_(context),
+        checkpoint_(Checkpoint::Open(path, part, !part || has_scales)) {}
 
   const Model& model() const override { return *checkpoint_; }
 
@@ -113,18 +117,23 @@ class CheckpointKind : public ModelKind {
 
 }  // namespace
 
-std::unique_ptr<ModelKind> OpenModel(const std::string& path, bool has_scales, QuantConfig* config,
+std::unique_ptr<ModelKind> OpenModel(const std::string& path, bool has_scales,
+                                     std::optional<CheckpointPart> part, QuantConfig* config,
                                      const ParseContext& context, LogSink& log) {
   std::error_code unreadable;  // the reader says why
   const bool folder = fs::is_directory(path, unreadable);
   if (!folder && fs::path(path).extension() != ".safetensors") {
+    if (part) {
+      throw UsageError("--shards: an ONNX model is not written in parts",
+                       "leave it out; it is for checkpoints of many files");
+    }
     return std::make_unique<OnnxKind>(path, *config, context, log);
   }
   if (!folder && !has_scales && config->activations.rule != "cast") {
     log.Info("a bare .safetensors file without data: only the weights are quantized");
     config->activations.rule = "cast";
   }
-  return std::make_unique<CheckpointKind>(path, *config, context);
+  return std::make_unique<CheckpointKind>(path, has_scales, part, *config, context);
 }
 
 }  // namespace hif8

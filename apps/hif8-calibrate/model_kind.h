@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lib/core/log.h"
 #include "lib/model/model.h"
+#include "lib/model/safetensors/checkpoint_part.h"
 #include "lib/quant/config.h"
 #include "lib/quant/exporter.h"
 #include "lib/runtime/activation_source.h"
@@ -27,7 +29,9 @@ class ModelKind {
 // something was given that activation scales can come from; a bare .safetensors file without it is
 // quantized weight-only, and `config` is changed to say so. `config`, `context` and `log` must
 // outlive the result.
-std::unique_ptr<ModelKind> OpenModel(const std::string& path, bool has_scales, QuantConfig* config,
+// `part`: only these files are to be written. Throws kUsage for a part of an ONNX model.
+std::unique_ptr<ModelKind> OpenModel(const std::string& path, bool has_scales,
+                                     std::optional<CheckpointPart> part, QuantConfig* config,
                                      const ParseContext& context, LogSink& log);
 
 }  // namespace hif8

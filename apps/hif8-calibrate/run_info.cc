@@ -26,12 +26,16 @@ std::string HostName() {
 
 }  // namespace
 
+void AddProgramInfo(const cli::ParsedOptions& options, RunReport* run) {
+  run->version = HIF8_VERSION;
+  run->command = options.command();
+  run->host = HostName();
+  run->time = UtcNow();
+}
+
 void AddRunInfo(const cli::ParsedOptions& options, const PipelineResult& result, Report* report) {
   RunReport& run = report->run;
-  run.version = HIF8_VERSION;
-  run.command = options.command();
-  run.host = HostName();
-  run.time = UtcNow();
+  AddProgramInfo(options, &run);
   run.durations = result.seconds;
   run.synthetic = result.synthetic;
   run.warnings = result.warnings;

@@ -40,6 +40,7 @@ struct Layer {
   int block = -1;              // transformer block number, -1: outside any
   double macs = 0;             // multiply-adds for one sample of a typical size, 0: unknown
   bool optional = false;       // quantized only when asked for (embeddings, attention products)
+  bool unreached = false;      // lies behind what a run computes (multi-token prediction)
   std::string option;          // the recipe key that asks for it, with `optional`
   std::string unsupported;     // why it cannot be quantized, or empty
 };

@@ -28,7 +28,9 @@ struct CalibratedLayer {
   std::vector<std::pair<std::string, ActivationScale>> inputs;
   std::string weight;  // weight's name; empty: none
   std::string weight_rule;
-  std::string weight_hash;  // over the scales' bytes; they follow from weights and recipe
+  // Over the scales' bytes; they follow from weights and recipe. Empty in a part of a model that
+  // another part's weight is listed in.
+  std::string weight_hash;
 };
 
 struct Calibration {

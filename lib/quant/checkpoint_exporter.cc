@@ -50,6 +50,10 @@ DType ScaleDTypeOf(const QuantPlan& plan) {
 
 }  // namespace
 
+bool CheckpointExporter::Writes(int weight) const {
+  return checkpoint_->Writes(*checkpoint_->tensor_of_weight(weight).shard);
+}
+
 uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::filesystem::path& dir,
                                    LogSink& log) const {
   CheckpointPlan plan;
@@ -71,6 +75,7 @@ uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::file
   WriteCheckpoint(*checkpoint_, plan, formats_, request.encode, dir, log);
   uint64_t bytes = 0;
   for (const auto& shard : checkpoint_->files().shards) {
+    if (!checkpoint_->Writes(*shard)) continue;
     bytes += std::filesystem::file_size(dir / shard->path().filename());
   }
   return bytes;

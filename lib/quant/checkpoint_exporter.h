@@ -20,6 +20,7 @@ class CheckpointExporter : public Exporter {
         fingerprint_(std::move(fingerprint)) {}
 
   bool Resumable() const override { return true; }
+  bool Writes(int weight) const override;
   uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,
                  LogSink& log) const override;
   std::unique_ptr<WrittenWeights> Open(const QuantPlan& plan,

@@ -37,6 +37,8 @@ class Exporter {
   virtual ~Exporter() = default;
   // True when Write takes over the finished files of an interrupted run that it finds in `dir`.
   virtual bool Resumable() const { return false; }
+  // False for a weight that is left to another part of the model (--shards).
+  virtual bool Writes(int /*weight*/) const { return true; }
   // Writes every file of the quantized model below `dir`, which exists. Returns the size of those
   // that hold tensors.
   virtual uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,

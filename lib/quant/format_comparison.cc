@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "lib/core/memory.h"
 #include "lib/numeric/block_scale.h"
 #include "lib/quant/weight_quantizer.h"
 
@@ -133,6 +134,10 @@ ErrorMetrics FormatComparison::WeightError(const TensorView& tensor, int index,
 
 void FormatComparison::CompareWeights() {
   for (const auto& [index, plan] : plan_.weights) {
+    const Weight& weight = model_.weights()[static_cast<size_t>(index)];
+    RequireMemory(weight.size() * (2 * sizeof(float) + 1), MemoryLimit(),
+                  "tensor '" + weight.name + "'",
+                  "its values in fp32, before and after, and its codes");
     const Tensor tensor = model_.ReadWeight(index);
     std::vector<ErrorMetrics>& errors = weights_[index];
     for (const NumberFormat* format : formats_) {

@@ -35,6 +35,10 @@ class Pipeline {
     CheckRequests(in_, options_);
     Timed("plan", [&] { result_.plan = MakePlan(in_.model, in_.config, in_.context); });
     RequireQuantizedLayers("--dry-run lists every layer with the reason why it is kept");
+    if (options_.output.empty()) {
+      Timed("collect", [&] { Collect(); });
+      return std::move(result_);
+    }
     // Claimed before the long work, so that an output that cannot be written fails at once.
     // What is written before layers are chosen is not the result: nothing to go on with later.
     const bool resumable = in_.exporter.Resumable() && !options_.auto_goal;
@@ -341,7 +345,9 @@ class Pipeline {
 
   void Apply(const std::filesystem::path& dir) {
     result_.weights.clear();
-    for (const auto& [index, plan] : result_.plan.weights) result_.weights[index];
+    for (const auto& [index, plan] : result_.plan.weights) {
+      if (in_.exporter.Writes(index)) result_.weights[index];
+    }
     std::map<int, float> scales;
     std::map<int, float> limits;
     for (const auto& [index, scale] : result_.activations) {

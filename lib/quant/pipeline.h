@@ -24,7 +24,7 @@
 namespace hif8 {
 
 struct PipelineOptions {
-  std::filesystem::path output;
+  std::filesystem::path output;  // empty: only statistics are gathered
   bool force = false;
   bool simulated = false;
   std::vector<std::filesystem::path> stats_in;  // replace the data pass; merged

@@ -129,8 +129,9 @@ class Planner {
     for (const int index : {layer.activation, layer.second_activation}) {
       if (index < 0) continue;
       const bool cached = layer.option == "kv_cache";
-      Share(&plan_.activations, index,
-            MakeActivation(cached ? config_.kv_cache : config.activations),
+      OperandPlan operand = MakeActivation(cached ? config_.kv_cache : config.activations);
+      if (layer.unreached && operand.rule->NeedsData()) operand = Converted(operand.config);
+      Share(&plan_.activations, index, std::move(operand),
             model_.activations()[static_cast<size_t>(index)].name, layer.name);
     }
   }
@@ -153,6 +154,14 @@ class Planner {
     if (config.granularity != Granularity::kTensor) throw Unsupported("activations", config);
     OperandPlan plan = MakeOperand(config);
     RefuseTiles(*plan.format);
+    return plan;
+  }
+
+  // For an input that no run observes: only the weight has scales.
+  OperandPlan Converted(OperandConfig config) const {
+    config.rule = "cast";
+    OperandPlan plan = MakeActivation(config);
+    plan.note = "behind the blocks that a run computes: its input is converted without a scale";
     return plan;
   }
 

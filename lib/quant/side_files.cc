@@ -14,7 +14,8 @@ CalibratedLayer MakeEntry(const Model& model, const Layer& layer, const Pipeline
   if (layer.weight >= 0) {
     entry.weight = model.weights()[static_cast<size_t>(layer.weight)].name;
     entry.weight_rule = std::string(result.plan.weights.at(layer.weight).rule->name());
-    entry.weight_hash = result.weights.at(layer.weight).scales_hash;
+    const auto written = result.weights.find(layer.weight);
+    if (written != result.weights.end()) entry.weight_hash = written->second.scales_hash;
   }
   for (const int index : {layer.activation, layer.second_activation}) {
     if (index < 0) continue;

@@ -93,7 +93,7 @@ class MeasurePass {
  private:
   // The values of that tensor come from the written file in the quantized network.
   bool IsQuantized(const std::string& tensor, const OtherNetwork& other) const {
-    const int weight = checkpoint_.Find(tensor)->weight;
+    const int weight = checkpoint_.Locate(tensor).tensor->weight;
     if (weight < 0) return false;
     if (other.layers != nullptr && !UsesWeight(*other.layers, weight)) return false;
     return written_.number_format().empty() || written_.IsQuantized(weight);
@@ -121,7 +121,7 @@ class MeasurePass {
     options.inputs = QuantizedInputs(checkpoint_, quantized_, prefix, layers, activation_format_);
     for (const PartLayer& layer : layers) {
       const std::string tensor = prefix + layer.name + ".weight";
-      if (checkpoint_.Find(tensor) != nullptr && IsQuantized(tensor, other)) {
+      if (checkpoint_.Locate(tensor).tensor != nullptr && IsQuantized(tensor, other)) {
         options.weights.insert(layer.name);
       }
     }

@@ -144,6 +144,7 @@ void CollectPass::RunExperts(int64_t block, const std::set<int>& wanted,
       routing->Run(expert, &inputs, active[static_cast<size_t>(at)], i, options_.route_all,
                    states_.get());
     }
+    sink_.Finish();
   }
 }
 

@@ -28,11 +28,13 @@ class MeasureSink : public TapSink {
     original_ = original;
     comparable_ = comparable;
     targets_.clear();
+    names_.clear();
     for (const PartTap& tap : part.taps) {
       const std::string name = prefix + tap.name;
       targets_.push_back({tap.kind, tap.kind == TapKind::kActivation
                                         ? checkpoint_.ActivationIndex(name)
                                         : checkpoint_.LayerIndex(name)});
+      names_.push_back(tap.name);
     }
   }
 
@@ -41,7 +43,8 @@ class MeasureSink : public TapSink {
     if (index < 0 || !comparable_) return;
     std::vector<float> buffer;
     const auto values = AsFloats(x, &buffer);
-    std::vector<float>& original = outputs_[index];
+    // By name: several outputs of a part may count for one layer.
+    std::vector<float>& original = outputs_[names_[static_cast<size_t>(id)]];
     if (original_) {
       original.assign(values.begin(), values.end());
     } else {
@@ -71,7 +74,8 @@ class MeasureSink : public TapSink {
   bool original_ = true;
   bool comparable_ = true;
   std::vector<Tap> targets_;
-  std::map<int, std::vector<float>> outputs_;  // of the original network's last run, by layer
+  std::vector<std::string> names_;
+  std::map<std::string, std::vector<float>> outputs_;  // of the original network's last run
 };
 
 }  // namespace hif8

@@ -43,24 +43,24 @@ const PartSession& PartSessions::Get(const PartOptions& options) {
 
 Tensor ConstantLoader::LoadRows(const std::string& tensor, bool quantized, int64_t begin,
                                 int64_t end) const {
-  Shape shape = checkpoint_.Find(tensor)->entry->shape;
-  const size_t row = shape[0] == 0 ? 0 : ElementCount(shape) / static_cast<size_t>(shape[0]);
-  shape[0] = end - begin;
+  const TensorSlice slice = checkpoint_.Locate(tensor);
+  const size_t row = RowSize(slice.tensor->entry->shape);
+  Shape shape = {end - begin};
+  if (slice.tensor->entry->shape.size() > 1) shape.push_back(static_cast<int64_t>(row));
   std::byte* bytes = nullptr;
   Tensor result = Tensor::Allocate(DType::kF32, shape, &bytes);
   auto* values = reinterpret_cast<float*>(bytes);
   const auto step =
       static_cast<int64_t>(std::max<size_t>(kPieceElements / std::max<size_t>(row, 1), 1));
-  const CheckpointTensor& original = *checkpoint_.Find(tensor);
   const int64_t pieces = (end - begin + step - 1) / step;
   ParallelFor(static_cast<size_t>(pieces), [&](size_t i) {
     const int64_t first = begin + static_cast<int64_t>(i) * step;
     const int64_t last = std::min(first + step, end);
     float* out = values + static_cast<size_t>(first - begin) * row;
     if (quantized) {
-      quantized_(tensor, first, last, out);
+      quantized_(slice.tensor->name(), slice.first + first, slice.first + last, out);
     } else {
-      checkpoint_.ReadRows(original, first, last, out);
+      checkpoint_.ReadRows(*slice.tensor, slice.first + first, slice.first + last, out);
     }
   });
   return result;
@@ -74,7 +74,7 @@ NamedTensors ConstantLoader::Load(std::span<const PartGraph* const> parts,
       if (tensors.contains(constant.input)) continue;
       const std::string name = prefix + constant.tensor;
       tensors[constant.input] =
-          LoadRows(name, constant.quantized, 0, checkpoint_.Find(name)->entry->shape[0]);
+          LoadRows(name, constant.quantized, 0, checkpoint_.Locate(name).rows);
     }
   }
   return tensors;

@@ -31,6 +31,15 @@ class Cases(OnnxProgramCase):
             self.quantize(matmul(inputs=[value("x", shape)]))
         self.quantize(matmul(inputs=[value("x", [2, 5])]), code=3, says=["expected shape", "[2, 5]", "[6, 4]"])
 
+    def test_memory_has_a_limit(self):
+        large = matmul(weight(2048, 2048), [value("x", ["n", 2048])])
+        np.save("wide.npy", weight(6, 2048))
+        self.quantize(large, "--memory-limit", "24M", source="wide.npy", code=4,
+                      says=["to stay within 24.0 MiB of memory, found", "--memory-limit"])
+        free = self.quantize(large, source="wide.npy")
+        bound = self.quantize(large, "--memory-limit", "512M", source="wide.npy")
+        self.assertEqual(free["layers"], bound["layers"])
+
     def test_missing_inputs_are_named(self):
         pair = [value("x", ["n", 4]), value("past", ["n", 4])]
         graph = Graph(pair, Y, [node("Add", "x past", "s"), node("MatMul", "s w", "y", "mm")], {"w": W})

@@ -26,9 +26,9 @@ def read_file(path):
     return tensors, metadata
 
 
-def write_file(path, tensors):
+def write_file(path, tensors, metadata=None):
     """The way back, from name -> (dtype, shape, bytes)."""
-    header, data = {}, b""
+    header, data = {"__metadata__": metadata} if metadata else {}, b""
     for name, (dtype, shape, content) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
         data += content

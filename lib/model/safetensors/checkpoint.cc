@@ -4,9 +4,7 @@
 #include <numeric>
 
 #include "lib/core/error.h"
-#include "lib/core/hash.h"
 #include "lib/core/output_dir.h"
-#include "lib/core/parallel.h"
 #include "lib/model/safetensors/tensor_roles.h"
 
 namespace hif8 {
@@ -24,8 +22,12 @@ bool IsParameter(DType dtype) { return IsFloat(dtype) || dtype == DType::kF8E4M3
 
 }  // namespace
 
-std::shared_ptr<const Checkpoint> Checkpoint::Open(const std::filesystem::path& path) {
+std::shared_ptr<const Checkpoint> Checkpoint::Open(const std::filesystem::path& path,
+                                                   std::optional<CheckpointPart> part,
+                                                   bool whole_fingerprint) {
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint());
+  checkpoint->part_ = part;
+  checkpoint->whole_fingerprint_ = whole_fingerprint;
   checkpoint->path_ = path;
   checkpoint->files_ = FindShards(path);
   checkpoint->is_file_ = !std::filesystem::is_directory(path);
@@ -34,6 +36,14 @@ std::shared_ptr<const Checkpoint> Checkpoint::Open(const std::filesystem::path& 
   checkpoint->AddTensors();
   checkpoint->ConnectLayers();
   return checkpoint;
+}
+
+bool Checkpoint::Writes(const SafetensorsFile& shard) const {
+  if (!part_) return true;
+  for (size_t i = 0; i < files_.shards.size(); ++i) {
+    if (files_.shards[i].get() == &shard) return part_->HoldsFile(i, files_.shards.size());
+  }
+  return false;
 }
 
 void Checkpoint::ReadConfig() {
@@ -85,7 +95,8 @@ void Checkpoint::AddLayer(CheckpointTensor* tensor) {
   layer.op = place.role == TensorRole::kEmbedding ? "Embedding" : "Linear";
   layer.weight = static_cast<int>(weights_.size());
   const int64_t block_count = config_.Integer("num_hidden_layers", INT64_MAX);
-  layer.block = place.block < block_count ? place.block : -1;
+  layer.unreached = place.block >= block_count;
+  layer.block = layer.unreached ? -1 : place.block;
   const size_t size = ElementCount(shape);
   layer.macs = place.role == TensorRole::kEmbedding ? 0 : static_cast<double>(size);
   if (place.role == TensorRole::kHead) layer.option = "lm_head";
@@ -136,6 +147,30 @@ void Checkpoint::ConnectPart(const std::string& prefix, const std::vector<PartLa
   }
 }
 
+// All experts of a block in two tensors: each is one layer with one input, and what is observed of
+// any expert counts for it.
+void Checkpoint::ConnectFusedExperts(int64_t block) {
+  const std::string prefix = network_->FusedExpertsPrefix(block);
+  const ExpertsSpec& experts = network_->spec.experts;
+  ConnectPart(prefix,
+              {{"gate_up_proj", "Linear", "gate_up_proj.input", "", ""},
+               {"down_proj", "Linear", "down_proj.input", "", ""}},
+              static_cast<int>(block));
+  const auto add = [&](int64_t expert, const std::string& name, const std::string& fused,
+                       int64_t first, int64_t rows) {
+    const std::string alias = network_->ExpertPrefix(block, expert) + name;
+    slices_[alias + ".weight"] = {Find(prefix + fused), first, rows};
+    layer_index_[alias] = layer_index_.at(prefix + fused);
+    activation_index_[alias + ".input"] = activation_index_.at(prefix + fused + ".input");
+  };
+  for (int64_t e = 0; e < experts.count; ++e) {
+    const int64_t rows = experts.intermediate;
+    add(e, "gate_proj", "gate_up_proj", 2 * e * rows, rows);
+    add(e, "up_proj", "gate_up_proj", (2 * e + 1) * rows, rows);
+    add(e, "down_proj", "down_proj", e * network_->spec.hidden, network_->spec.hidden);
+  }
+}
+
 // Gives every layer its input: from the architecture, or one of its own where that is not known.
 void Checkpoint::ConnectLayers() {
   try {
@@ -144,6 +179,10 @@ void Checkpoint::ConnectLayers() {
     for (int64_t i = 0; i < network_->spec.blocks; ++i) {
       ConnectPart(network_->BlockPrefix(i), network_->Block(i, {}).layers, static_cast<int>(i));
       if (!network_->spec.experts.HasExperts(i)) continue;
+      if (network_->fused_experts) {
+        ConnectFusedExperts(i);
+        continue;
+      }
       for (int64_t e = 0; e < network_->spec.experts.count; ++e) {
         ConnectPart(network_->ExpertPrefix(i, e), expert, static_cast<int>(i));
       }
@@ -196,6 +235,19 @@ const CheckpointTensor* Checkpoint::Find(std::string_view name) const {
   return it == by_name_.end() ? nullptr : &tensors_[it->second];
 }
 
+TensorSlice Checkpoint::Locate(const std::string& name) const {
+  if (const auto it = slices_.find(name); it != slices_.end()) return it->second;
+  const CheckpointTensor* tensor = Find(name);
+  if (tensor == nullptr) return {};
+  const Shape& shape = tensor->entry->shape;
+  const size_t row = std::max<size_t>(RowSize(shape), 1);
+  return {tensor, 0, static_cast<int64_t>(ElementCount(shape) / row)};
+}
+
+size_t RowSize(const Shape& shape) {
+  return shape.size() < 2 ? 1 : static_cast<size_t>(shape.back());
+}
+
 Fp8Weight Checkpoint::ReadFp8(const CheckpointTensor& tensor) const {
   return Fp8Weight(tensor.shard->Read(*tensor.entry).view, tensor.shard->Read(*tensor.scale).view,
                    fp8_blocks_, tensor.name(), tensor.shard->path().string());
@@ -215,7 +267,7 @@ void Checkpoint::ReadRows(const CheckpointTensor& tensor, int64_t begin, int64_t
   if (tensor.scale != nullptr) return ReadFp8(tensor).Decode(begin, end, values);
   const SafetensorsEntry& entry = *tensor.entry;
   if (begin == end) return;
-  const size_t row = ElementCount(entry.shape) / static_cast<size_t>(entry.shape[0]);
+  const size_t row = RowSize(entry.shape);
   const std::byte* data = tensor.shard->Bytes(entry).data();
   ConvertToFloat(entry.dtype, data + static_cast<size_t>(begin) * row * DTypeSize(entry.dtype),
                  static_cast<size_t>(end - begin) * row, values);
@@ -236,22 +288,8 @@ Fingerprint Checkpoint::MakeFingerprint() const {
         shard->path().filename().string() + " (" + std::to_string(shard->file_bytes()) + " bytes)";
     fingerprint.file_bytes += shard->file_bytes();
   }
-  // In order of name, so that the same tensors in other shards are the same model.
-  std::vector<const CheckpointTensor*> order;
-  for (const CheckpointTensor& tensor : tensors_) order.push_back(&tensor);
-  std::sort(order.begin(), order.end(),
-            [](const auto* a, const auto* b) { return a->name() < b->name(); });
-  std::vector<std::string> hashes(order.size());
-  ParallelFor(order.size(), [&](size_t i) {
-    Hasher hasher;
-    const SafetensorsEntry& entry = *order[i]->entry;
-    hasher.Update(entry.name + " " + std::string(DTypeName(entry.dtype)) + ShapeText(entry.shape));
-    hasher.Update(order[i]->shard->Bytes(entry));
-    hashes[i] = hasher.Hex();
-  });
-  Hasher all;
-  for (const std::string& hash : hashes) all.Update(hash);
-  fingerprint.hash = all.Hex();
+  fingerprint.hash = whole_fingerprint_ ? CombineHashes(HashTensors(*this, true))
+                                        : "part " + part_->Text() + " of " + QuickHash(*this);
   return fingerprint;
 }
 

@@ -13,6 +13,7 @@
 
 #include "lib/core/error.h"
 #include "lib/model/model.h"
+#include "lib/model/safetensors/checkpoint_part.h"
 #include "lib/model/safetensors/model_config.h"
 #include "lib/model/safetensors/network.h"
 #include "lib/model/safetensors/shard_list.h"
@@ -30,11 +31,25 @@ struct CheckpointTensor {
   const std::string& name() const { return entry->name; }
 };
 
+// Rows of a tensor; no tensor: there is none of that name.
+struct TensorSlice {
+  const CheckpointTensor* tensor = nullptr;
+  int64_t first = 0;
+  int64_t rows = 0;
+};
+
+// Elements of the last of several dimensions, or 1.
+size_t RowSize(const Shape& shape);
+
 class Checkpoint : public Model {
  public:
   // Throws kModel for what cannot be read or is already quantized (FP8 aside). Nothing but headers
   // is read.
-  static std::shared_ptr<const Checkpoint> Open(const std::filesystem::path& path);
+  // `part`: only these files are written. Its fingerprint is that of the whole model only
+  // where `whole_fingerprint` asks for that, since it costs reading every byte.
+  static std::shared_ptr<const Checkpoint> Open(const std::filesystem::path& path,
+                                                std::optional<CheckpointPart> part = {},
+                                                bool whole_fingerprint = true);
 
   std::string_view kind() const override { return "safetensors"; }
   const std::filesystem::path& path() const override { return path_; }
@@ -49,15 +64,22 @@ class Checkpoint : public Model {
 
   const ModelConfig& config() const { return config_; }
   const ShardList& files() const { return files_; }
+  const std::optional<CheckpointPart>& part() const { return part_; }
+  // False for files that another part writes.
+  bool Writes(const SafetensorsFile& shard) const;
   // Every tensor, shard by shard in header order.
   const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
   // Null when there is no such tensor.
   const CheckpointTensor* Find(std::string_view name) const;
+  // The same for what a network's parts read, where one expert of a fused tensor goes by the name
+  // that its own tensor would have.
+  TensorSlice Locate(const std::string& name) const;
   // Throws kModel when there is no such tensor of floats or it has another shape (-1: any).
   const CheckpointTensor& FindShaped(const std::string& name, const Shape& shape) const;
   // The values: as stored, FP8 dequantized.
   Tensor Read(const CheckpointTensor& tensor) const;
-  // Rows [begin, end) of a tensor of floats (along its first dimension) as fp32, FP8 dequantized.
+  // Rows [begin, end) of a tensor of floats as fp32, FP8 dequantized. A row is what the last of
+  // several dimensions holds.
   void ReadRows(const CheckpointTensor& tensor, int64_t begin, int64_t end, float* values) const;
   // A tensor that has `scale`, to be decoded in parts. Valid as long as this object.
   Fp8Weight ReadFp8(const CheckpointTensor& tensor) const;
@@ -85,10 +107,13 @@ class Checkpoint : public Model {
   void MarkCompanions();
   void ConnectLayers();
   void ConnectPart(const std::string& prefix, const std::vector<PartLayer>& part, int block);
+  void ConnectFusedExperts(int64_t block);
   int AddActivation(const std::string& name);
 
   std::filesystem::path path_;
   bool is_file_ = false;
+  std::optional<CheckpointPart> part_;
+  bool whole_fingerprint_ = true;
   ModelConfig config_;
   ShardList files_;
   Fp8Blocks fp8_blocks_;
@@ -104,7 +129,9 @@ class Checkpoint : public Model {
   mutable Fingerprint fingerprint_;
   std::optional<Network> network_;
   std::optional<Error> network_problem_;
+  // Experts of fused tensors have names here too.
   std::unordered_map<std::string, int> layer_index_, activation_index_;
+  std::unordered_map<std::string, TensorSlice> slices_;
 };
 
 }  // namespace hif8

@@ -140,31 +140,20 @@ class ShardWriter {
   EncodedWeight encoded_;
 };
 
-// How many bytes of codes may wait. Beside them a weight that is at work takes memory of its own
-// where it is not used as it stands in the file: FP8 ones are decoded, and one scale for a whole
-// tensor is chosen from all its values in a row.
-uint64_t CodesAhead(const Checkpoint& source, const CheckpointPlan& plan,
-                    const std::vector<EncodeAhead::Item>& weights) {
-  std::map<int, Granularity> granularity;
-  for (const auto& [layer, scheme] : plan.layers) {
-    granularity[source.layers()[static_cast<size_t>(layer)].weight] = scheme.weight_granularity;
-  }
+// How many bytes of codes may wait. Beside them an FP8 weight that is at work is held decoded.
+uint64_t CodesAhead(const Checkpoint& source, const std::vector<EncodeAhead::Item>& weights) {
   const uint64_t limit = MemoryLimit();
-  uint64_t beside = 0;
+  uint64_t beside = kProgramMemory;
   for (const EncodeAhead::Item& item : weights) {
     const CheckpointTensor& tensor = source.tensor_of_weight(item.weight);
-    const bool decoded = tensor.scale != nullptr;
-    const bool in_a_row =
-        granularity[item.weight] == Granularity::kTensor && tensor.entry->dtype != DType::kF32;
-    const uint64_t values = ElementCount(tensor.entry->shape) * sizeof(float);
-    const uint64_t work = (decoded ? values : 0) + (in_a_row ? values : 0);
-    RequireMemory(work + item.bytes, limit, "tensor '" + tensor.name() + "'",
+    const uint64_t decoded =
+        tensor.scale == nullptr ? 0 : ElementCount(tensor.entry->shape) * sizeof(float);
+    RequireMemory(decoded + item.bytes, limit, "tensor '" + tensor.name() + "'",
                   SizeText(item.bytes) + " of codes" +
-                      (work > 0 ? ", " + SizeText(work) + " of values in fp32" : ""));
-    beside = std::max(beside, work);
+                      (decoded > 0 ? ", " + SizeText(decoded) + " of values in fp32" : ""));
+    beside = std::max(beside, kProgramMemory + decoded);
   }
-  const uint64_t taken = beside + kProgramMemory;
-  return std::min(kMaxCodesAhead, limit - std::min(limit, taken));
+  return std::min(kMaxCodesAhead, limit - std::min(limit, beside));
 }
 
 void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
@@ -178,16 +167,21 @@ void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
   for (const OutputShard& shard : shards) {
     fingerprints.push_back(ShardFingerprint(shard, plan));
     total += DataBytes(shard);
+    if (!source.Writes(*shard.source)) continue;
     if (finished.IsFinished(shard.name, fingerprints.back())) continue;
     for (const OutputTensor& tensor : shard.tensors) {
       if (tensor.kind != Kind::kCodes && tensor.kind != Kind::kSimulated) continue;
       weights.push_back({tensor.weight, ElementCount(tensor.entry.shape)});
     }
   }
-  const uint64_t ahead = CodesAhead(source, plan, weights);
+  const uint64_t ahead = CodesAhead(source, weights);
   EncodeAhead encoder(std::move(weights), encode, ahead);
   ShardWriter writer(source, formats, &encoder);
   for (size_t i = 0; i < shards.size(); ++i) {
+    if (!source.Writes(*shards[i].source)) {
+      log.Progress("write", done += DataBytes(shards[i]), total);
+      continue;
+    }
     if (finished.IsFinished(shards[i].name, fingerprints[i])) {
       log.Info(shards[i].name + " was finished by an interrupted run");
       log.Progress("write", done += DataBytes(shards[i]), total);
@@ -226,6 +220,15 @@ std::string IndexText(const Checkpoint& source, const std::vector<OutputShard>& 
   return text + "\n  }\n}\n";
 }
 
+void WritePartFile(const Checkpoint& source, const std::vector<OutputShard>& shards,
+                   const fs::path& folder) {
+  PartFile file{*source.part(), QuickHash(source), {}, HashTensors(source, false)};
+  for (const OutputShard& shard : shards) {
+    if (source.Writes(*shard.source)) file.files.push_back(shard.name);
+  }
+  WriteFileAtomically(folder / PartFile::kName, FormatPartFile(file));
+}
+
 void CopySideFiles(const Checkpoint& source, const fs::path& folder) {
   for (const std::string& name : source.files().side_files) {
     CheckInterrupt();
@@ -253,6 +256,7 @@ void WriteCheckpoint(const Checkpoint& source, const CheckpointPlan& plan,
                                             !plan.simulated && !plan.cache_scales.empty()));
   }
   CopySideFiles(source, folder);
+  if (source.part()) WritePartFile(source, shards, folder);
 }
 
 }  // namespace hif8

@@ -38,6 +38,16 @@ void CheckConstants(const Checkpoint& checkpoint, const std::string& prefix,
   }
 }
 
+// All experts of a block, one after the other along the first dimension.
+void CheckFusedExperts(const Checkpoint& checkpoint, const Network& network, int64_t block) {
+  const ExpertsSpec& experts = network.spec.experts;
+  const std::string prefix = network.FusedExpertsPrefix(block);
+  checkpoint.FindShaped(prefix + "gate_up_proj",
+                        {experts.count, 2 * experts.intermediate, network.spec.hidden});
+  checkpoint.FindShaped(prefix + "down_proj",
+                        {experts.count, network.spec.hidden, experts.intermediate});
+}
+
 }  // namespace
 
 Network DescribeNetwork(const Checkpoint& checkpoint) {
@@ -60,6 +70,12 @@ Network DescribeNetwork(const Checkpoint& checkpoint) {
     if (!has_experts) continue;
     if (network.spec.experts.corrected) {
       checkpoint.FindShaped(network.CorrectionName(i), {network.spec.experts.count});
+    }
+    network.fused_experts |=
+        checkpoint.Find(network.FusedExpertsPrefix(i) + "gate_up_proj") != nullptr;
+    if (network.fused_experts) {
+      CheckFusedExperts(checkpoint, network, i);
+      continue;
     }
     for (int64_t e = 0; e < network.spec.experts.count; ++e) {
       CheckConstants(checkpoint, network.ExpertPrefix(i, e), expert);

@@ -12,13 +12,18 @@ class Checkpoint;
 
 struct Network {
   DecoderSpec spec;
-  std::string prefix;     // of the decoder's modules: "model."
-  std::string embedding;  // name of the embedding's tensor
-  std::string head;       // name of the tensor of lm_head; the embedding's where they are tied
+  std::string prefix;          // of the decoder's modules: "model."
+  std::string embedding;       // name of the embedding's tensor
+  bool fused_experts = false;  // "experts.gate_up_proj" and "experts.down_proj" hold them all
+  std::string head;            // name of the tensor of lm_head; the embedding's where they are tied
 
   std::string BlockPrefix(int64_t block) const {
     return prefix + "layers." + std::to_string(block) + ".";
   }
+  std::string FusedExpertsPrefix(int64_t block) const {
+    return BlockPrefix(block) + "mlp.experts.";
+  }
+  // Of the names that an expert's own tensors have or would have.
   std::string ExpertPrefix(int64_t block, int64_t expert) const {
     return BlockPrefix(block) + "mlp.experts." + std::to_string(expert) + ".";
   }

@@ -29,7 +29,8 @@ constexpr std::array<std::string_view, 4> kRouters = {"gate", "router", "wg", "s
 
 TensorRole RoleOfMatrix(std::string_view module) {
   const std::string_view last = LastComponent(module);
-  if (IsOneOf(last, kHeads)) return TensorRole::kHead;
+  // Blocks for multi-token prediction have a head of their own.
+  if (IsOneOf(last, kHeads) || module.ends_with("shared_head.head")) return TensorRole::kHead;
   if (IsOneOf(last, kRouters)) return TensorRole::kRouter;
   if (IsOneOf(last, kEmbeddings) || Contains(last, "embed")) return TensorRole::kEmbedding;
   if (Contains(last, "norm")) return TensorRole::kOther;

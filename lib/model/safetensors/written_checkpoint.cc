@@ -13,6 +13,7 @@ WrittenCheckpoint::WrittenCheckpoint(std::shared_ptr<const Checkpoint> source,
                                      const std::filesystem::path& folder)
     : source_(std::move(source)), folder_(folder) {
   for (const auto& shard : source_->files().shards) {
+    if (!source_->Writes(*shard)) continue;
     files_.shards.push_back(SafetensorsFile::Open(folder / shard->path().filename()));
   }
   const std::filesystem::path config = folder / "config.json";
@@ -47,7 +48,7 @@ void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& 
                                  int64_t begin, int64_t end, float* values) const {
   const TensorView tensor = ReadTensor(name).view;
   if (begin == end) return;
-  const size_t row = tensor.size() / static_cast<size_t>(tensor.shape[0]);
+  const size_t row = RowSize(tensor.shape);
   const size_t first = static_cast<size_t>(begin) * row;
   const auto rows = static_cast<size_t>(end - begin);
   if (IsFloat(tensor.dtype)) {

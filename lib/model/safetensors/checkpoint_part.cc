@@ -1,0 +1,98 @@
+#include "lib/model/safetensors/checkpoint_part.h"
+
+#include <algorithm>
+
+#include "lib/core/error.h"
+#include "lib/core/hash.h"
+#include "lib/core/parallel.h"
+#include "lib/model/safetensors/checkpoint.h"
+#include "lib/model/safetensors/json_text.h"
+
+namespace hif8 {
+namespace {
+
+constexpr const char* kSchema = "hif8.part/1";
+constexpr size_t kQuickBytes = 64;
+
+// `most`: bytes of the tensor that count.
+std::string HashOf(const CheckpointTensor& tensor, size_t most) {
+  const SafetensorsEntry& entry = *tensor.entry;
+  Hasher hasher;
+  hasher.Update(entry.name + " " + std::string(DTypeName(entry.dtype)) + ShapeText(entry.shape));
+  const auto bytes = tensor.shard->Bytes(entry);
+  hasher.Update(bytes.first(std::min(bytes.size(), most)));
+  return hasher.Hex();
+}
+
+template <typename Wanted>
+TensorHashes HashWhere(const Checkpoint& checkpoint, size_t most, const Wanted& wanted) {
+  std::vector<const CheckpointTensor*> tensors;
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    if (wanted(tensor)) tensors.push_back(&tensor);
+  }
+  std::vector<std::string> hashes(tensors.size());
+  ParallelFor(tensors.size(), [&](size_t i) { hashes[i] = HashOf(*tensors[i], most); });
+  TensorHashes named;
+  for (size_t i = 0; i < tensors.size(); ++i) named[tensors[i]->name()] = hashes[i];
+  return named;
+}
+
+}  // namespace
+
+TensorHashes HashTensors(const Checkpoint& checkpoint, bool all) {
+  return HashWhere(checkpoint, SIZE_MAX, [&](const CheckpointTensor& tensor) {
+    return all || checkpoint.Writes(*tensor.shard);
+  });
+}
+
+std::string CombineHashes(const TensorHashes& hashes) {
+  Hasher all;
+  for (const auto& [name, hash] : hashes) all.Update(hash);
+  return all.Hex();
+}
+
+std::string QuickHash(const Checkpoint& checkpoint) {
+  Hasher all;
+  all.Update(CombineHashes(
+      HashWhere(checkpoint, kQuickBytes, [](const CheckpointTensor&) { return true; })));
+  for (const auto& shard : checkpoint.files().shards) {
+    all.Update(shard->path().filename().string() + "\n");
+  }
+  return all.Hex();
+}
+
+std::string FormatPartFile(const PartFile& file) {
+  nlohmann::ordered_json json;
+  json["schema"] = kSchema;
+  json["part"] = file.part.number;
+  json["parts"] = file.part.count;
+  json["source"] = file.source;
+  json["files"] = file.files;
+  json["tensors"] = file.tensors;
+  return json.dump(1) + "\n";
+}
+
+PartFile ParsePartFile(std::string_view text, const std::string& where) {
+  const auto json = ParseJson<nlohmann::json>(std::string(text), where);
+  PartFile file;
+  try {
+    if (json.at("schema") == kSchema) {
+      file.part = {json.at("part").get<int64_t>(), json.at("parts").get<int64_t>()};
+      json.at("source").get_to(file.source);
+      json.at("files").get_to(file.files);
+      json.at("tensors").get_to(file.tensors);
+      const auto is_name = [](const std::string& name) {
+        return !name.empty() && name.find('/') == std::string::npos && name[0] != '.';
+      };
+      if (file.part.number >= 1 && file.part.number <= file.part.count &&
+          std::all_of(file.files.begin(), file.files.end(), is_name)) {
+        return file;
+      }
+    }
+  } catch (const nlohmann::json::exception&) {  // the same error
+  }
+  throw ModelError("expected the description of a part, found something else",
+                   "quantize the part again with --shards", where);
+}
+
+}  // namespace hif8
