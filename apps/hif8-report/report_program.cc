@@ -9,6 +9,7 @@
 #include "lib/core/output_dir.h"
 #include "lib/report/advice.h"
 #include "lib/report/format_table.h"
+#include "lib/report/metrics.h"
 #include "lib/report/writer.h"
 
 namespace hif8 {
@@ -34,7 +35,9 @@ std::vector<OptionSpec> Options() {
       {.name = "OTHER",
        .kind = OptionKind::kPositional,
        .group = OptionGroup::kInput,
-       .help = "quantized model whose weights are compared with OUT's, or the model to inspect"},
+       .help =
+           "baseline that the report OUT is compared with, quantized model that the model OUT is, "
+           "or the model to inspect"},
       {.name = "to",
        .kind = OptionKind::kChoice,
        .group = output,
@@ -125,7 +128,10 @@ cli::ProgramSpec Spec() {
        "hif8-report Qwen3-8B/ Qwen3-8B-HiF8/ --fail-if 'weight_sqnr<25' --fail-if 'unmatched>0'"},
       {"What is in a model, and what a recipe would do with it",
        "hif8-report inspect model.onnx --recipe cast"},
+      {"Two runs: what became worse",
+       "hif8-report out/ baseline/ --fail-if 'regression(output_sqnr)>1'"},
       {"A table for the summary of a job", "hif8-report out/ --to markdown >> summary.md"},
+      {"Charts and tables for a browser", "hif8-report out/ --to html -o report.html"},
       {"Convolutions that lost small values, largest share first",
        "hif8-report out/ --where op=Conv --sort weight_zeroed_rate:desc"},
   };
@@ -139,7 +145,7 @@ bool PrintList(const cli::ParsedOptions& options, cli::Console& console) {
   if (what == "columns") {
     for (const Column& column : LayerColumns()) rows.emplace_back(column.name, column.help);
   } else if (what == "metrics") {
-    for (const GateMetric& metric : GateMetrics()) rows.emplace_back(metric.name, metric.help);
+    for (const Metric& metric : Metrics()) rows.emplace_back(metric.name, metric.help);
   } else {
     for (const std::string& name : ReportWriters().names()) {
       rows.emplace_back(name, ReportWriters().Get(name).description());
@@ -194,7 +200,7 @@ std::unique_ptr<Error> GateError(const std::vector<GateResult>& gates) {
 }
 
 Report ReadOrMakeReport(ReportTask task, const cli::ParsedOptions& options, cli::Console& console) {
-  if (task == ReportTask::kOneRun) return ReadReport(options.Text("OUT"));
+  if (task != ReportTask::kTwoModels) return ReadReport(options.Text("OUT"));
   Report report = ReportOfPair(options.Text("OUT"), options.Text("OTHER"), console.log());
   report.run.command = options.command();
   return report;
@@ -212,11 +218,6 @@ void Run(const cli::ParsedOptions& options, cli::Console& console) {
     }
     return Inspect(options, console);
   }
-  if (task == ReportTask::kTwoRuns) {
-    throw UsageError("OTHER: nothing compares '" + options.Text("OUT") + "' with '" +
-                         options.Text("OTHER") + "' yet",
-                     "give one report at a time");
-  }
   if (options.Flag("advise")) {
     const auto top = static_cast<size_t>(options.Count("top").value_or(kUsualAdvice));
     const std::vector<Advice> advice = Advise(ReadReport(options.Text("OUT")), top);
@@ -224,17 +225,27 @@ void Run(const cli::ParsedOptions& options, cli::Console& console) {
     return;
   }
   if (options.Flag("compare")) {
+    if (options.Has("OTHER")) {
+      throw UsageError("--compare shows the formats of one report, found a second one",
+                       "give one report, or leave --compare out to compare the two");
+    }
     console.Print(FormatTable(ReadReport(options.Text("OUT")), options.Texts("where")));
     return;
   }
   WriteOptions write = MakeWriteOptions(options, console);
+  const bool two = task == ReportTask::kTwoRuns;
   std::vector<Gate> gates;
-  for (const std::string& text : options.Texts("fail-if")) gates.push_back(ParseGate(text));
+  for (const std::string& text : options.Texts("fail-if")) gates.push_back(ParseGate(text, two));
   const Report report = ReadOrMakeReport(task, options, console);
-  for (const Gate& gate : gates) write.gates.push_back(EvaluateGate(gate, report));
+  const Report baseline = two ? ReadReport(options.Text("OTHER")) : Report();
+  for (const Gate& gate : gates) write.gates.push_back(EvaluateGate(gate, report, &baseline));
 
   const std::string form = console.json() ? "json" : options.Text("to", "text");
-  std::string text = ReportWriters().Get(form).Write(report, write);
+  const ReportWriter& writer = ReportWriters().Get(form);
+  std::string text =
+      two ? writer.WriteComparison(
+                CompareRuns(report, options.Text("OUT"), baseline, options.Text("OTHER")), write)
+          : writer.Write(report, write);
   const std::unique_ptr<Error> error = GateError(write.gates);
   if (console.json()) text = JsonDocument(text, write.gates, error.get());
   if (options.Has("output")) {

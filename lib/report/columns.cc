@@ -34,21 +34,24 @@ struct OperandField {
   bool of_scale;  // only of operands that have a scale
   const char* title;
   const char* help;
+  Better better = Better::kNeither;
 };
 
 constexpr std::array<OperandField<Measured>, 10> kNumbers = {{
-    {"sqnr", &OperandReport::sqnr_db, ColumnKind::kDecibel, false, "dB", "SQNR in dB"},
+    {"sqnr", &OperandReport::sqnr_db, ColumnKind::kDecibel, false, "dB", "SQNR in dB",
+     Better::kHigher},
     {"zero_rate", &OperandReport::zero_rate, ColumnKind::kShare, false, "zero",
-     "share of zeros after quantization"},
+     "share of zeros after quantization", Better::kLower},
     {"zeroed_rate", &OperandReport::zeroed_rate, ColumnKind::kShare, false, "zeroed",
-     "share that quantization made zero"},
+     "share that quantization made zero", Better::kLower},
     {"saturation_rate", &OperandReport::saturation_rate, ColumnKind::kShare, false, "saturated",
-     "share at or above the format's overflow threshold"},
+     "share at or above the format's overflow threshold", Better::kLower},
     {"exceeded_rate", &OperandReport::exceeded_rate, ColumnKind::kShare, false, "exceeded",
-     "share above the reference magnitude"},
-    {"cosine", &OperandReport::cosine, ColumnKind::kNumber, false, "cosine", "cosine similarity"},
+     "share above the reference magnitude", Better::kLower},
+    {"cosine", &OperandReport::cosine, ColumnKind::kNumber, false, "cosine", "cosine similarity",
+     Better::kHigher},
     {"max_abs_error", &OperandReport::max_abs_error, ColumnKind::kNumber, false, "max error",
-     "largest absolute error"},
+     "largest absolute error", Better::kLower},
     {"amax", &OperandReport::amax, ColumnKind::kNumber, false, "amax", "largest magnitude"},
     {"scale", &OperandReport::scale, ColumnKind::kNumber, true, "scale", "scale, when it is one"},
     {"target", &OperandReport::target, ColumnKind::kNumber, true, "target",
@@ -66,7 +69,7 @@ constexpr std::array<OperandField<std::optional<int64_t>>, 3> kCounts = {{
     {"bytes_before", &OperandReport::bytes_before, ColumnKind::kBytes, true, "before",
      "bytes in the original"},
     {"bytes_after", &OperandReport::bytes_after, ColumnKind::kBytes, true, "after",
-     "bytes when quantized"},
+     "bytes when quantized", Better::kLower},
 }};
 
 Cell ToCell(const Measured& value) { return value; }
@@ -86,7 +89,8 @@ void AddFields(const OperandKind& operand, const std::array<OperandField<T>, N>&
                        [member = operand.member, value = field.member](const LayerReport& layer) {
                          const auto& found = layer.*member;
                          return found ? ToCell((*found).*value) : Cell();
-                       }});
+                       },
+                       field.better});
   }
 }
 
@@ -168,13 +172,9 @@ std::vector<const Column*> ParseColumns(std::string_view list) {
   }
 }
 
-std::string CellText(const Column& column, const Cell& cell) {
-  if (const std::string* text = std::get_if<std::string>(&cell)) {
-    return text->empty() ? "-" : CleanText(*text);
-  }
-  const Measured value = CellNumber(cell);
+std::string NumberText(ColumnKind kind, const Measured& value) {
   if (!value) return "-";
-  switch (column.kind) {
+  switch (kind) {
     case ColumnKind::kDecibel:
       return DecibelText(value);
     case ColumnKind::kShare:
@@ -186,6 +186,13 @@ std::string CellText(const Column& column, const Cell& cell) {
     default:
       return NumberText6(value);
   }
+}
+
+std::string CellText(const Column& column, const Cell& cell) {
+  if (const std::string* text = std::get_if<std::string>(&cell)) {
+    return text->empty() ? "-" : CleanText(*text);
+  }
+  return NumberText(column.kind, CellNumber(cell));
 }
 
 std::string CellExactText(const Cell& cell) {

@@ -17,12 +17,16 @@ using Cell = std::variant<std::monostate, Measured, std::string>;
 
 enum class ColumnKind { kText, kDecibel, kShare, kNumber, kCount, kBytes };
 
+// Which way a number is better; kNeither: it says nothing about quality.
+enum class Better { kNeither, kHigher, kLower };
+
 struct Column {
   std::string name;   // "output_sqnr", "weight_zero_rate": as in --columns, --sort and gates
   std::string title;  // for table heads: "output dB"
   ColumnKind kind = ColumnKind::kText;
   std::string help;
   std::function<Cell(const LayerReport&)> get;
+  Better better = Better::kNeither;
 };
 
 const std::vector<Column>& LayerColumns();
@@ -32,6 +36,8 @@ const Column& GetColumn(std::string_view name);
 // "layer,op,output_sqnr" as columns.
 std::vector<const Column*> ParseColumns(std::string_view list);
 
+// A number of this kind for people; "-" when there is nothing to show.
+std::string NumberText(ColumnKind kind, const Measured& value);
 // A cell for people; "-" when there is nothing to show.
 std::string CellText(const Column& column, const Cell& cell);
 // A cell for programs: exact, empty when there is nothing.

@@ -38,6 +38,19 @@ class CsvWriter : public ReportWriter {
     }
     return text;
   }
+  std::string WriteComparison(const RunComparison& runs,
+                              const WriteOptions& /*options*/) const override {
+    std::string text = "metric,name,current,baseline,change,worse_by\r\n";
+    for (const ComparedValue& value : runs.values) {
+      text += value.metric->name + "," + Field(CleanText(value.name));
+      for (const Measured& number :
+           {value.current, value.baseline, value.Change(), value.Worse()}) {
+        text += "," + ExactText(number);
+      }
+      text += "\r\n";
+    }
+    return text;
+  }
 };
 
 }  // namespace

@@ -93,24 +93,6 @@ std::map<std::string, Measured> Means(const Selected& selected, const std::strin
   return means;
 }
 
-std::string Aligned(const std::vector<Line>& lines) {
-  std::vector<size_t> widths(lines.front().size());
-  for (const Line& line : lines) {
-    for (size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], DisplayWidth(line[c]));
-  }
-  std::string text;
-  for (const Line& line : lines) {
-    std::string row;
-    for (size_t c = 0; c < line.size(); ++c) {
-      const std::string padding(widths[c] - DisplayWidth(line[c]), ' ');
-      row += c < 2 ? line[c] + padding + "  " : padding + line[c] + "  ";
-    }
-    row.erase(row.find_last_not_of(' ') + 1);
-    text += row + "\n";
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string FormatTable(const Report& report, std::span<const std::string> where) {
@@ -128,7 +110,7 @@ std::string FormatTable(const Report& report, std::span<const std::string> where
     const std::map<std::string, Measured> means = Means(selected, operand);
     if (!means.empty()) lines.push_back(MakeLine({"(mean)", operand}, selected.formats, means));
   }
-  return Aligned(lines) + "\nSQNR in dB; * marks the best of a line\n";
+  return AlignedColumns(lines, 2) + "\nSQNR in dB; * marks the best of a line\n";
 }
 
 }  // namespace hif8

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
+#include <map>
 #include <utility>
 
 #include "lib/core/error.h"
-#include "lib/core/suggest.h"
-#include "lib/report/columns.h"
+#include "lib/report/metrics.h"
 #include "lib/report/selection.h"
 #include "lib/report/text_util.h"
 
@@ -17,125 +16,68 @@ namespace {
 constexpr std::array<std::string_view, 4> kOps = {"<=", ">=", "<", ">"};
 constexpr size_t kMostOffenders = 10;
 
-using Items = std::vector<GateItem>;
+constexpr std::string_view kRegression = "regression(";
 
-struct NetworkMetric {
-  const char* name;
-  const char* help;
-  std::function<void(const Report&, Items&)> collect;
-};
-
-std::function<void(const Report&, Items&)> OfOutputs(Measured NetworkOutputReport::*member) {
-  return [member](const Report& report, Items& items) {
-    for (const NetworkOutputReport& output : report.network.outputs) {
-      items.push_back({output.name, output.*member});
-    }
-  };
-}
-
-std::function<void(const Report&, Items&)> OfPerplexity(Measured PerplexityReport::*member) {
-  return [member](const Report& report, Items& items) {
-    if (report.network.perplexity) {
-      items.push_back({"network", (*report.network.perplexity).*member});
-    }
-  };
-}
-
-std::function<void(const Report&, Items&)> OfKvCache(Measured OperandReport::*member) {
-  return [member](const Report& report, Items& items) {
-    for (const KvCacheReport& entry : report.kv_cache) {
-      if (entry.k) items.push_back({entry.name + ": k", (*entry.k).*member});
-      if (entry.v) items.push_back({entry.name + ": v", (*entry.v).*member});
-    }
-  };
-}
-
-void CollectSizeRatio(const Report& report, Items& items) {
-  const ModelReport& model = report.model;
-  if (!model.bytes_before || !model.bytes_after || *model.bytes_before == 0) return;
-  items.push_back({"model", static_cast<double>(*model.bytes_after) /
-                                static_cast<double>(*model.bytes_before)});
-}
-
-const std::vector<NetworkMetric>& NetworkMetrics() {
-  static const std::vector<NetworkMetric> kMetrics = {
-      {"network_sqnr", "SQNR in dB of every network output",
-       OfOutputs(&NetworkOutputReport::sqnr_db)},
-      {"network_cosine", "cosine similarity of every network output",
-       OfOutputs(&NetworkOutputReport::cosine)},
-      {"argmax_agreement", "share of positions whose largest element stays, of every output",
-       OfOutputs(&NetworkOutputReport::argmax_agreement)},
-      {"perplexity", "perplexity of the quantized network",
-       OfPerplexity(&PerplexityReport::quantized)},
-      {"loss_gap_percent", "rise of the loss in percent",
-       OfPerplexity(&PerplexityReport::loss_gap_percent)},
-      {"coverage", "share of parameters quantized",
-       [](const Report& report, Items& items) {
-         items.push_back({"network", report.coverage.parameters});
-       }},
-      {"coverage_macs", "share of multiply-adds quantized",
-       [](const Report& report, Items& items) {
-         items.push_back({"network", report.coverage.macs});
-       }},
-      {"size_ratio", "size of the files, after by before", CollectSizeRatio},
-      {"unmatched", "tensors that only one of two compared models has",
-       [](const Report& report, Items& items) {
-         if (!report.unmatched) return;
-         items.push_back({"model", static_cast<double>(report.unmatched->size())});
-       }},
-      {"kv_sqnr", "SQNR in dB of every cached K and V", OfKvCache(&OperandReport::sqnr_db)},
-      {"kv_zero_rate", "zero rate of every cached K and V", OfKvCache(&OperandReport::zero_rate)},
-  };
-  return kMetrics;
-}
-
-bool IsLayerMetric(const Column& column) { return column.kind != ColumnKind::kText; }
-
-void CollectLayers(const Column& column, const Report& report, Items& items) {
-  for (const LayerReport& layer : report.layers) {
-    const Cell cell = column.get(layer);
-    if (std::holds_alternative<std::monostate>(cell)) continue;  // does not apply to it
-    items.push_back({layer.name, CellNumber(cell)});
+// A metric in a report.
+void Collect(const Metric& metric, const Report& report, GateResult* result) {
+  for (const MetricValue& value : metric.collect(report)) {
+    result->items.push_back({value.name, value.value, false, {}, {}});
   }
 }
 
-Items Collect(const std::string& metric, const Report& report) {
-  Items items;
-  for (const NetworkMetric& known : NetworkMetrics()) {
-    if (metric != known.name) continue;
-    known.collect(report, items);
-    return items;
+// How much worse it became since the baseline.
+void CollectRegressions(const Metric& metric, const Report& report, const Report& baseline,
+                        GateResult* result) {
+  std::map<std::string, Measured> before;
+  for (const MetricValue& value : metric.collect(baseline)) before[value.name] = value.value;
+  for (const MetricValue& value : metric.collect(report)) {
+    const auto partner = before.find(value.name);
+    if (partner == before.end()) {
+      ++result->unmatched;
+      continue;
+    }
+    result->items.push_back({value.name, WorseBy(metric.better, value.value, partner->second),
+                             false, value.value, partner->second});
+    before.erase(partner);
   }
-  CollectLayers(GetColumn(metric), report, items);
-  return items;
+  result->unmatched += before.size();
+}
+
+void CheckRegression(const Gate& gate, const Metric& metric, bool has_baseline) {
+  const std::string where = "gate '" + gate.text + "': ";
+  if (!has_baseline) {
+    throw UsageError(where + "there is no second report to compare with",
+                     "give both: hif8-report OUT BASELINE");
+  }
+  if (metric.better == Better::kNeither) {
+    throw UsageError(where + "neither a higher nor a lower " + metric.name + " is worse",
+                     "ask for a regression of SQNRs, rates, perplexity, coverage or sizes");
+  }
+  if (!gate.op.starts_with('>')) {
+    throw UsageError(where +
+                         "a regression is how much worse it became, so the gate fails above a "
+                         "limit: expected > or >=, found " +
+                         gate.op,
+                     "for example --fail-if 'regression(" + metric.name + ")>1'");
+  }
 }
 
 }  // namespace
 
-std::vector<GateMetric> GateMetrics() {
-  std::vector<GateMetric> metrics;
-  for (const NetworkMetric& metric : NetworkMetrics())
-    metrics.push_back({metric.name, metric.help});
-  for (const Column& column : LayerColumns()) {
-    if (IsLayerMetric(column)) metrics.push_back({column.name, column.help});
-  }
-  return metrics;
-}
-
-Gate ParseGate(const std::string& text) {
-  Comparison parts = SplitComparison(text, kOps);
-  if (parts.left == "loss_gap") parts.left = "loss_gap_percent";
+Gate ParseGate(const std::string& text, bool has_baseline) {
+  const Comparison parts = SplitComparison(text, kOps);
   if (parts.op.empty()) {
     throw UsageError("a gate needs a metric, one of < <= > >=, and a limit, found '" + text + "'",
                      "for example --fail-if 'output_sqnr<20'");
   }
-  std::vector<std::string> names;
-  for (const GateMetric& metric : GateMetrics()) names.push_back(metric.name);
-  if (std::find(names.begin(), names.end(), parts.left) == names.end()) {
-    throw UsageError("gate '" + text + "': unknown metric '" + parts.left + "'",
-                     SuggestionHint(parts.left, names));
-  }
   Gate gate{text, parts.left, parts.op, 0};
+  gate.regression = parts.left.starts_with(kRegression) && parts.left.ends_with(")");
+  if (gate.regression) {
+    gate.metric = parts.left.substr(kRegression.size(), parts.left.size() - kRegression.size() - 1);
+  }
+  if (gate.metric == "loss_gap") gate.metric = "loss_gap_percent";
+  const Metric& metric = GetMetric(gate.metric, "gate '" + text + "': ");
+  if (gate.regression) CheckRegression(gate, metric, has_baseline);
   if (!ParseNumber(parts.right, &gate.limit)) {
     throw UsageError("gate '" + text + "': expected a number as limit, found '" + parts.right + "'",
                      "SQNR is in dB, shares are between 0 and 1");
@@ -183,10 +125,17 @@ double WorstValue(const Goal& goal, const Report& report) {
 bool Holds(const Goal& goal, double value) { return Compare(value, goal.gate.op, goal.gate.limit); }
 
 std::string GateResult::Summary() const {
-  const std::string all = std::to_string(items.size());
+  std::string all = std::to_string(items.size());
+  if (unmatched > 0) all += ", " + std::to_string(unmatched) + " without a partner left out";
   if (!error.empty()) return "gate " + gate.text + " cannot be decided";
   if (failures == 0) return "gate " + gate.text + " passed for " + all;
   return "gate " + gate.text + " failed for " + std::to_string(failures) + " of " + all;
+}
+
+std::string GateResult::ValueText(const GateItem& item) const {
+  if (!gate.regression) return NumberText6(item.value);
+  return NumberText6(item.value) + " worse: " + NumberText6(item.now) + " after " +
+         NumberText6(item.was);
 }
 
 std::string GateResult::Message() const {
@@ -199,17 +148,21 @@ std::string GateResult::Message() const {
     if (shown == kMostOffenders) {
       return message + ", and " + std::to_string(failures - shown) + " more";
     }
-    message +=
-        (shown > 0 ? ", " : "") + CleanText(item.name) + " (" + NumberText6(item.value) + ")";
+    message += (shown > 0 ? ", " : "") + CleanText(item.name) + " (" + ValueText(item) + ")";
     ++shown;
   }
   return message;
 }
 
-GateResult EvaluateGate(const Gate& gate, const Report& report) {
+GateResult EvaluateGate(const Gate& gate, const Report& report, const Report* baseline) {
   GateResult result;
   result.gate = gate;
-  result.items = Collect(gate.metric, report);
+  const Metric& metric = GetMetric(gate.metric, "");
+  if (gate.regression) {
+    CollectRegressions(metric, report, *baseline, &result);
+  } else {
+    Collect(metric, report, &result);
+  }
   size_t missing = 0;
   std::string first_missing;
   for (GateItem& item : result.items) {
@@ -221,7 +174,7 @@ GateResult EvaluateGate(const Gate& gate, const Report& report) {
     result.failures += item.failed ? 1 : 0;
   }
   if (missing == result.items.size()) {
-    result.error = gate.metric + " was measured nowhere";
+    result.error = gate.metric + " was measured nowhere" + (gate.regression ? " in both runs" : "");
   } else if (missing > 0) {
     result.error = gate.metric + " was not measured for " + std::to_string(missing) + " of " +
                    std::to_string(result.items.size()) + ", such as " + first_missing;

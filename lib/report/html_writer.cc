@@ -1,9 +1,10 @@
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "lib/report/comparison_table.h"
 #include "lib/report/html_assets.h"
+#include "lib/report/json_number.h"
 #include "lib/report/summary.h"
 #include "lib/report/text_util.h"
 #include "lib/report/writers.h"
@@ -13,28 +14,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json NumberJson(const Measured& value) {
-  if (!value || std::isnan(*value)) return nullptr;
-  if (std::isinf(*value)) return *value > 0 ? "inf" : "-inf";
-  return *value;
-}
-
 Json CellJson(const Cell& cell) {
   if (const std::string* text = std::get_if<std::string>(&cell)) return *text;
   return NumberJson(CellNumber(cell));
 }
 
-Json ColumnsJson() {
+const char* KindName(ColumnKind kind) {
   static const std::map<ColumnKind, const char*> kKinds = {
       {ColumnKind::kText, "text"},   {ColumnKind::kDecibel, "decibel"},
       {ColumnKind::kShare, "share"}, {ColumnKind::kNumber, "number"},
       {ColumnKind::kCount, "count"}, {ColumnKind::kBytes, "bytes"},
   };
+  return kKinds.at(kind);
+}
+
+Json ColumnsJson() {
   Json columns = Json::array();
   for (const Column& column : LayerColumns()) {
     columns.push_back({{"name", column.name},
                        {"title", column.title},
-                       {"kind", kKinds.at(column.kind)},
+                       {"kind", KindName(column.kind)},
                        {"help", column.help}});
   }
   return columns;
@@ -134,6 +133,33 @@ std::string Fill(std::string_view page, const std::map<std::string_view, std::st
   }
 }
 
+// The other run: its values in the order of Metrics' layer columns, and what concerns the network.
+Json BaselineJson(const RunComparison& runs, const WriteOptions& options) {
+  Json baseline = Json::parse(ComparisonToJson(runs));
+  Json values = Json::array();  // [metric, name, current, baseline, worse by]
+  for (const Json& value : baseline["values"]) {
+    values.push_back(
+        {value["metric"], value["name"], value["current"], value["baseline"], value["worse_by"]});
+  }
+  baseline["values"] = std::move(values);
+  baseline["kinds"] = Json::object();
+  for (const Metric& metric : Metrics()) baseline["kinds"][metric.name] = KindName(metric.kind);
+  baseline["summary"] = ComparisonSummary(runs, options);
+  return baseline;
+}
+
+std::string Page(const Report& report, const Json& data) {
+  namespace assets = html_assets;
+  return Fill(assets::kPage,
+              {{"title", EscapeMarkup(CleanText("Quantization report: " + report.model.path))},
+               {"library_style", std::string(assets::kLibraryStyle)},
+               {"style", std::string(assets::kStyle)},
+               {"library", std::string(assets::kLibrary)},
+               {"library_licence", EscapeMarkup(assets::kLibraryLicence)},
+               {"script", std::string(assets::kScript)},
+               {"data", ScriptSafe(data)}});
+}
+
 class HtmlWriter : public ReportWriter {
  public:
   std::string_view name() const override { return "html"; }
@@ -141,15 +167,13 @@ class HtmlWriter : public ReportWriter {
     return "one file for a browser: charts, histograms, a table to sort and filter";
   }
   std::string Write(const Report& report, const WriteOptions& options) const override {
-    namespace assets = html_assets;
-    return Fill(assets::kPage,
-                {{"title", EscapeMarkup(CleanText("Quantization report: " + report.model.path))},
-                 {"library_style", std::string(assets::kLibraryStyle)},
-                 {"style", std::string(assets::kStyle)},
-                 {"library", std::string(assets::kLibrary)},
-                 {"library_licence", EscapeMarkup(assets::kLibraryLicence)},
-                 {"script", std::string(assets::kScript)},
-                 {"data", ScriptSafe(DataOf(report, options))}});
+    return Page(report, DataOf(report, options));
+  }
+  std::string WriteComparison(const RunComparison& runs,
+                              const WriteOptions& options) const override {
+    Json data = DataOf(*runs.current, options);
+    data["baseline"] = BaselineJson(runs, options);
+    return Page(*runs.current, data);
   }
 };
 

@@ -17,6 +17,10 @@ class JsonWriter : public ReportWriter {
     }
     return ReportToJson(chosen);
   }
+  std::string WriteComparison(const RunComparison& runs,
+                              const WriteOptions& /*options*/) const override {
+    return ComparisonToJson(runs);
+  }
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "lib/report/comparison_table.h"
 #include "lib/report/summary.h"
 #include "lib/report/text_util.h"
 #include "lib/report/writers.h"
@@ -36,7 +37,7 @@ Suite GateSuite(const GateResult& result) {
     }
     ++suite.failures;
     suite.Add(item.name, "<failure message=\"" +
-                             Escaped(result.gate.metric + " is " + NumberText6(item.value) +
+                             Escaped(result.gate.metric + " is " + result.ValueText(item) +
                                      ", and " + result.gate.text + " must not hold") +
                              "\"/>");
   }
@@ -61,6 +62,46 @@ Suite LayerSuite(const Report& report, const WriteOptions& options) {
   return suite;
 }
 
+Suite ComparedLayerSuite(const RunComparison& runs, const WriteOptions& options) {
+  Suite suite;
+  suite.name = "layers";
+  for (const ComparedLayer& layer : UsualComparedLayers(runs, options)) {
+    suite.Add(layer.current->name,
+              "<system-out>" +
+                  Escaped("SQNR " + DecibelText(MainSqnr(*layer.current)) + " dB after " +
+                          DecibelText(MainSqnr(*layer.baseline)) + " dB") +
+                  "</system-out>");
+  }
+  return suite;
+}
+
+// What has no partner was not compared: skipped.
+Suite UnmatchedSuite(const RunComparison& runs) {
+  Suite suite;
+  suite.name = "in one run only";
+  for (const Unmatched& item : runs.unmatched) {
+    suite.Add(item.kind + " " + item.name,
+              "<skipped message=\"" +
+                  Escaped("only in " + (item.in_current ? runs.current_name : runs.baseline_name)) +
+                  "\"/>");
+  }
+  return suite;
+}
+
+std::string Document(const std::vector<Suite>& suites) {
+  Suite all;
+  std::string body;
+  for (const Suite& suite : suites) {
+    all.tests += suite.tests;
+    all.failures += suite.failures;
+    all.errors += suite.errors;
+    body += "  <testsuite name=\"" + Escaped(suite.name) + "\"" + suite.Counts() + ">\n" +
+            suite.cases + "  </testsuite>\n";
+  }
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"quantization\"" +
+         all.Counts() + ">\n" + body + "</testsuites>\n";
+}
+
 class JunitWriter : public ReportWriter {
  public:
   std::string_view name() const override { return "junit"; }
@@ -71,17 +112,15 @@ class JunitWriter : public ReportWriter {
     std::vector<Suite> suites;
     for (const GateResult& gate : options.gates) suites.push_back(GateSuite(gate));
     if (suites.empty()) suites.push_back(LayerSuite(report, options));
-    Suite all;
-    std::string body;
-    for (const Suite& suite : suites) {
-      all.tests += suite.tests;
-      all.failures += suite.failures;
-      all.errors += suite.errors;
-      body += "  <testsuite name=\"" + Escaped(suite.name) + "\"" + suite.Counts() + ">\n" +
-              suite.cases + "  </testsuite>\n";
-    }
-    return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"quantization\"" +
-           all.Counts() + ">\n" + body + "</testsuites>\n";
+    return Document(suites);
+  }
+  std::string WriteComparison(const RunComparison& runs,
+                              const WriteOptions& options) const override {
+    std::vector<Suite> suites;
+    for (const GateResult& gate : options.gates) suites.push_back(GateSuite(gate));
+    if (suites.empty()) suites.push_back(ComparedLayerSuite(runs, options));
+    if (!runs.unmatched.empty()) suites.push_back(UnmatchedSuite(runs));
+    return Document(suites);
   }
 };
 

@@ -1,3 +1,4 @@
+#include "lib/report/comparison_table.h"
 #include "lib/report/summary.h"
 #include "lib/report/text_util.h"
 #include "lib/report/writers.h"
@@ -15,6 +16,15 @@ std::string Escaped(const std::string& text) {
   return escaped;
 }
 
+std::string GateLines(const WriteOptions& options) {
+  std::string text;
+  for (const GateResult& gate : options.gates) {
+    text += std::string("* ") + (gate.Passed() ? "passed" : "**failed**") + ": " +
+            Escaped(gate.Message()) + "\n";
+  }
+  return text;
+}
+
 class MarkdownWriter : public ReportWriter {
  public:
   std::string_view name() const override { return "markdown"; }
@@ -26,11 +36,7 @@ class MarkdownWriter : public ReportWriter {
     const std::vector<const Column*> columns = UsualColumns(layers, options);
     std::string text = "## Quantization report\n\n";
     for (const std::string& line : SummaryLines(report)) text += "* " + Escaped(line) + "\n";
-    for (const GateResult& gate : options.gates) {
-      text += std::string("* ") + (gate.Passed() ? "passed" : "**failed**") + ": " +
-              Escaped(gate.Message()) + "\n";
-    }
-    text += "\n|";
+    text += GateLines(options) + "\n|";
     for (const Column* column : columns) text += " " + column->title + " |";
     text += "\n|";
     for (const Column* column : columns) {
@@ -42,6 +48,26 @@ class MarkdownWriter : public ReportWriter {
       for (const Column* column : columns) {
         text += " " + Escaped(CellText(*column, column->get(*layer))) + " |";
       }
+      text += "\n";
+    }
+    return text;
+  }
+  std::string WriteComparison(const RunComparison& runs,
+                              const WriteOptions& options) const override {
+    std::string text = "## Quantization compared\n\n";
+    for (const std::string& line : ComparisonSummary(runs, options)) {
+      text += "* " + Escaped(line) + "\n";
+    }
+    text += GateLines(options) + "\n";
+    bool head = true;
+    for (const std::vector<std::string>& line : ComparisonLines(runs, options)) {
+      text += "|";
+      for (const std::string& cell : line) text += " " + Escaped(cell) + " |";
+      text += "\n";
+      if (!head) continue;
+      head = false;
+      text += "| --- |";
+      for (size_t c = 1; c < line.size(); ++c) text += " ---: |";
       text += "\n";
     }
     return text;

@@ -9,6 +9,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/output_dir.h"
+#include "lib/report/json_number.h"
 #include "lib/report/report.h"
 #include "lib/report/report_fields.h"
 
@@ -26,11 +27,7 @@ Json ToJson(const T& value);
 template <typename T>
 Json ToJson(const std::vector<T>& list);
 
-Json ToJson(const Measured& value) {
-  if (!value || std::isnan(*value)) return nullptr;
-  if (std::isinf(*value)) return *value > 0 ? "inf" : "-inf";
-  return *value;
-}
+Json ToJson(const Measured& value) { return NumberJson(value); }
 
 template <typename T>
 Json ToJson(const std::optional<T>& value) {

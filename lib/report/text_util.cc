@@ -97,6 +97,25 @@ std::string ShortenMiddle(const std::string& text, size_t width, bool unicode) {
          text.substr(starts[starts.size() - tail]);
 }
 
+std::string AlignedColumns(const std::vector<std::vector<std::string>>& lines, size_t text) {
+  std::vector<size_t> widths;
+  for (const auto& line : lines) {
+    widths.resize(std::max(widths.size(), line.size()));
+    for (size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], DisplayWidth(line[c]));
+  }
+  std::string aligned;
+  for (const auto& line : lines) {
+    std::string row;
+    for (size_t c = 0; c < line.size(); ++c) {
+      const std::string padding(widths[c] - DisplayWidth(line[c]), ' ');
+      row += c < text ? line[c] + padding + "  " : padding + line[c] + "  ";
+    }
+    row.erase(row.find_last_not_of(' ') + 1);
+    aligned += row + "\n";
+  }
+  return aligned;
+}
+
 std::string EscapeMarkup(std::string_view text) {
   static constexpr std::array<std::pair<char, std::string_view>, 4> kReferences = {
       {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}}};

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/report/report.h"
 
@@ -25,6 +26,9 @@ std::string BytesText(const std::optional<int64_t>& bytes);
 size_t DisplayWidth(std::string_view text);
 // At most `width` columns (at least 3): the middle is replaced by "…" (or "~" when not `unicode`).
 std::string ShortenMiddle(const std::string& text, size_t width, bool unicode);
+// Lines of equally many cells as columns two spaces apart: the first `text` ones to the left, the
+// others to the right.
+std::string AlignedColumns(const std::vector<std::vector<std::string>>& lines, size_t text);
 // Invalid UTF-8 becomes U+FFFD, control characters become '?': names come from files and may hold
 // anything.
 std::string CleanText(std::string_view text);

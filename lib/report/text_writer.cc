@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 
+#include "lib/report/comparison_table.h"
 #include "lib/report/summary.h"
 #include "lib/report/text_util.h"
 #include "lib/report/writers.h"
@@ -131,6 +132,28 @@ std::string RowText(const Table& table, size_t r, const WriteOptions& options, b
   return line;
 }
 
+// Shorter names, then fewer metrics (a value and its change each; the last go first).
+void FitComparison(std::vector<std::vector<std::string>>& lines, const WriteOptions& options) {
+  const auto width_of = [&](size_t c) {
+    size_t width = 0;
+    for (const auto& line : lines) width = std::max(width, DisplayWidth(line[c]));
+    return width;
+  };
+  const size_t least = std::min(width_of(0), kLeastNameWidth);
+  const auto rest = [&] {
+    size_t width = 0;
+    for (size_t c = 1; c < lines.front().size(); ++c) width += width_of(c) + kGap;
+    return width;
+  };
+  while (lines.front().size() > 3 && least + rest() > options.width) {
+    for (auto& line : lines) line.resize(line.size() - 2);
+  }
+  const size_t spare = options.width > rest() ? options.width - rest() : 0;
+  for (auto& line : lines) {
+    line[0] = ShortenMiddle(line[0], std::max(least, spare), options.unicode);
+  }
+}
+
 class TextWriter : public ReportWriter {
  public:
   std::string_view name() const override { return "text"; }
@@ -149,6 +172,17 @@ class TextWriter : public ReportWriter {
     if (table.rows.size() == 1) text += "(no layer)\n";
     text += "\n";
     for (const std::string& line : SummaryLines(report)) text += line + "\n";
+    for (const GateResult& gate : options.gates) text += gate.Summary() + "\n";
+    return text;
+  }
+  std::string WriteComparison(const RunComparison& runs,
+                              const WriteOptions& options) const override {
+    std::vector<std::vector<std::string>> lines = ComparisonLines(runs, options);
+    if (options.width > 0) FitComparison(lines, options);
+    std::string text = AlignedColumns(lines, 1);
+    if (lines.size() == 1) text += "(no layer)\n";
+    text += "\n";
+    for (const std::string& line : ComparisonSummary(runs, options)) text += line + "\n";
     for (const GateResult& gate : options.gates) text += gate.Summary() + "\n";
     return text;
   }

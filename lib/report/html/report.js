@@ -178,6 +178,7 @@ function page() {
     [model.kind, REPORT.recipe && REPORT.recipe.name ? `recipe ${REPORT.recipe.name}` : "", run.time].filter(Boolean).join(" · ");
   document.getElementById("origin").textContent = `Written by hif8-report from report.json${run.version ? `, version ${run.version}` : ""}.`;
   section("summary", "Summary", cards(), ...notices());
+  baselineSection();
   depthSection();
   section("layers", "Layers", ...layerTable.build());
   if (DATA.rows.length || (REPORT.kv_cache || []).length) {

@@ -15,6 +15,7 @@ const EXACT = "exact";  // an infinite SQNR
 const FORMATS = {
   decibel: v => v === Infinity ? EXACT : v.toFixed(2),
   share: v => v === 0 ? "0 %" : significant(100 * v, 3) + " %",
+  change: v => v === 0 ? "=" : (v > 0 ? "+" : "") + v.toFixed(2) + (v < 0 ? " ▼" : ""),  // of an SQNR
   number: v => significant(v, 6),
   count: v => v.toLocaleString("en"),
   bytes: v => {
