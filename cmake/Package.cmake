@@ -1,7 +1,7 @@
 # `cpack -G DEB` in the build folder: one package for Debian, with the bundled ONNX Runtime in its private folder.
 # What it depends on is asked of dpkg-shlibdeps, library by library.
 set(CPACK_GENERATOR DEB)
-set(CPACK_PACKAGE_NAME hif8-calibrate)
+set(CPACK_PACKAGE_NAME hif8)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Quantize ONNX models and checkpoints to HiF8")
 set(CPACK_PACKAGE_DESCRIPTION
   "hif8-calibrate chooses scales on calibration data and writes quantized models; hif8-report shows what that did to \

@@ -2,11 +2,17 @@
 
 import json
 import math
+import os
+import pathlib
+import re
 import struct
+import subprocess
 import sys
+import threading
+import time
 import unittest
 
-from pair_case import MODELS, PairCase
+from pair_case import BIN, MODELS, PairCase
 from plain_files import floats, read_file, write_file
 
 
@@ -67,6 +73,56 @@ class Inspect(PairCase):
             self.assertEqual(now["name"], then["name"])
             self.assertAlmostEqual(now["rms"] / then["rms"], 1, delta=0.01)
         self.assertEqual({t["format"] for t in found["tensors"]}, {"", "hif8"})
+
+
+class Memory(PairCase):
+    """A tensor of 128 MiB, as a file with a hole, takes less than its values as fp32 would."""
+
+    ROWS, COLUMNS = 8192, 8192
+
+    def sparse(self, name, tensors):
+        """A safetensors file whose tensors are all zero bytes."""
+        header, at = {}, 0
+        for tensor, (dtype, shape, size) in tensors.items():
+            header[tensor] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+            at += size
+        text = json.dumps(header).encode()
+        path = self.folder / name
+        path.write_bytes(struct.pack("<Q", len(text)) + text)
+        os.truncate(path, 8 + len(text) + at)
+        return path
+
+    def peak(self, *args):
+        """The most resident anonymous memory, in MiB, that was seen while the program ran."""
+        process = subprocess.Popen([BIN / "hif8-report", *args, "-q", "--json"], stdout=subprocess.PIPE, text=True)
+        most, out = 0, []
+        reader = threading.Thread(target=lambda: out.append(process.stdout.read()))
+        reader.start()
+        while process.poll() is None:
+            try:
+                status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            except OSError:
+                break
+            found = re.search(r"RssAnon:\s+(\d+) kB", status)
+            most = max(most, int(found.group(1)) // 1024 if found else 0)
+            time.sleep(0.005)
+        process.wait()
+        reader.join()
+        process.stdout.close()
+        self.assertEqual(process.returncode, 0, out)
+        return most, json.loads(out[0])
+
+    def test_pieces(self):
+        size = self.ROWS * self.COLUMNS
+        before = self.sparse("a.safetensors", {"x.weight": ("BF16", [self.ROWS, self.COLUMNS], 2 * size)})
+        most, found = self.peak("inspect", before)
+        self.assertEqual(found["tensors"][0]["zeros"], size)
+        self.assertLess(most, 150)
+        after = self.sparse("b.safetensors", {"x.weight": ("F16", [self.ROWS, self.COLUMNS], 2 * size)})
+        most, found = self.peak(before, after)
+        self.assertEqual(found["layers"][0]["status"], "kept")
+        self.assertGreater(most, 5)  # else nothing was seen
+        self.assertLess(most, 200)
 
 
 if __name__ == "__main__":

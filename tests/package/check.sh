@@ -27,7 +27,11 @@ mirror=${HIF8_DEBIAN_MIRROR:-$(awk '$1 == "URIs:" || $1 == "deb" {print $2; exit
 [[ -n $mirror ]] || fail "no mirror found; give HIF8_DEBIAN_MIRROR"
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+clean() {
+  umount "$work/root/proc" 2>/dev/null || true
+  rm -rf --one-file-system "$work"
+}
+trap clean EXIT
 step() { printf '== %s (%d s)\n' "$*" "$SECONDS"; }
 
 step "cpack -G DEB"
@@ -45,6 +49,7 @@ debootstrap --variant=minbase "$suite" "$bare" "$mirror" >"$work/debootstrap.log
   tail -n 20 "$work/debootstrap.log"
   fail "debootstrap"
 }
+mount -t proc proc "$bare/proc"  # programs find their own folder there
 cp "$deb" "$bare/hif8.deb"
 cp -r "$root/tests/cli/data/conv" "$bare/conv"
 cp /etc/resolv.conf "$bare/etc/resolv.conf"
@@ -75,12 +80,12 @@ while read -r binary; do
   # The plug-ins get what they need from whoever loads them; nothing else may be missing.
   [[ -z $missing ]] || fail "$binary: $missing"
   checked=$((checked + 1))
-done < <(inside dpkg -L hif8-calibrate | grep -E '/bin/|\.so(\.|$)')
+done < <(inside dpkg -L hif8 | grep -E '/bin/|\.so(\.|$)')
 ((checked >= 5)) || fail "only $checked binaries were found"
 echo "$checked binaries find all their libraries"
 inside hif8-calibrate /conv/model.onnx --data /conv/test_data_set_0 -o /out --quiet
 inside hif8-report /out --fail-if 'output_sqnr<15' --quiet >/dev/null
 inside hif8-report /conv/model.onnx /out --fail-if 'unmatched>0' --quiet >/dev/null
-inside apt-get remove -qq -y hif8-calibrate >/dev/null
+inside apt-get remove -qq -y hif8 >/dev/null
 [[ ! -e $bare/usr/bin/hif8-calibrate && ! -e $bare/usr/lib/hif8 ]] || fail "removing it leaves files"
 step "the package works"
