@@ -11,9 +11,9 @@
 #include <random>
 
 #include "formats/builtin.h"
-#include "formats/hif8.h"
 #include "lib/core/parallel.h"
 #include "tests/bench/bench_util.h"
+#include "tests/bench/plain_hif8.h"
 
 namespace hif8 {
 namespace {
@@ -137,7 +137,7 @@ nlohmann::json InCache(int rounds) {
        })},
       {"bit_by_bit", [&] {
          for (size_t i = 0; i < data.size(); ++i) {
-           data.codes[i] = EncodeHif8(data.f32[i] / data.scales[0], Overflow::kSaturate);
+           data.codes[i] = PlainHif8(data.f32[i] / data.scales[0]);
          }
          Keep(data.codes.data());
        }}};

@@ -9,32 +9,7 @@ python=${PYTHON:-/usr/bin/python3} # with numpy
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/hif8-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-"$python" - "$work/model" "$gigabytes" <<'END'
-import json, pathlib, struct, sys
-import numpy as np
-folder, gigabytes = pathlib.Path(sys.argv[1]), float(sys.argv[2])
-folder.mkdir()
-rows, columns, shards = 4096, 4096, 8
-per_shard = max(1, round(gigabytes * 1e9 / shards / (rows * columns * 2)))
-random = np.random.default_rng(1)
-index = {}
-for shard in range(shards):
-    file = f"model-{shard + 1:05}-of-{shards:05}.safetensors"
-    names = [f"model.layers.{shard * per_shard + i}.mlp.up_proj.weight" for i in range(per_shard)]
-    size = rows * columns * 2
-    header = {n: {"dtype": "BF16", "shape": [rows, columns], "data_offsets": [i * size, (i + 1) * size]} for i, n in enumerate(names)}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(folder / file, "wb") as out:
-        out.write(struct.pack("<Q", len(text)) + text)
-        for _ in names:
-            values = random.standard_normal((rows, columns), dtype=np.float32) * np.float32(0.02)
-            out.write((values.view(np.uint32) >> 16).astype(np.uint16).tobytes())
-    index.update({n: file for n in names})
-total = len(index) * rows * columns * 2
-(folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": total}, "weight_map": index}))
-(folder / "config.json").write_text(json.dumps({"model_type": "made_up", "torch_dtype": "bfloat16"}))
-END
+"$python" "$(dirname "$0")/made_up.py" weights "$work/model" "$gigabytes"
 
 seconds() { # runs a command, prints its wall time
   local start=$EPOCHREALTIME
