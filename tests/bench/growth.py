@@ -1,7 +1,7 @@
-"""How time and memory grow: python3 growth.py BIN_DIR OUT.json, then python3 plot_growth.py OUT.json OUT.svg
+"""How time and memory grow: python3 growth.py BIN_DIR OUT.json [ROUNDS], then python3 plot_growth.py OUT.json OUT.svg
 
 Runs hif8-calibrate on made-up models at several numbers of samples, layers, parameters and threads, each the median of
-three runs, in turns. Memory is the program's own (RssAnon, its largest value while it runs); mapped files do not count.
+ROUNDS runs (3), in turns. Memory is the program's own (RssAnon, its largest value while it runs); mapped files do not count.
 """
 
 import json
@@ -19,8 +19,6 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "cli")]
 import numpy as np  # noqa: E402
 import made_up  # noqa: E402
 import onnx_emit  # noqa: E402
-
-ROUNDS = 3
 
 
 def own_memory(pid):
@@ -47,7 +45,7 @@ def run(command):
     return seconds, most
 
 
-def deep_network(file, layers, width=512):
+def deep_network(file, layers, width=256):
     """x -> (MatMul, Relu) as often as that."""
     weight = np.random.default_rng(1).standard_normal((width, width), dtype=np.float32) * np.float32(1.4 / width**0.5)
     nodes = []
@@ -65,27 +63,27 @@ def cases(program, work):
     """Axis, unit, size, command."""
     out = ["-o", work / "out", "--force", "-q"]
     deep_network(work / "d20.onnx", 20)
-    for samples in (8, 32, 128, 512):
+    for samples in (4, 16, 64, 256):
         yield "samples", "samples, 20 layers", samples, [program, work / "d20.onnx", "--data", f"random:{samples}", *out]
     for layers in (25, 50, 100, 200):
         deep_network(work / f"d{layers}.onnx", layers)
         yield "layers", "layers, 16 samples", layers, [program, work / f"d{layers}.onnx", "--data", "random:16", *out]
-    for gigabytes in (0.25, 0.5, 1, 2):
+    for gigabytes in (0.125, 0.25, 0.5, 1):
         folder = work / f"w{gigabytes}"
         made_up.weights(folder, gigabytes)
-        yield "parameters", "10^6 parameters, weights only", round(gigabytes * 500), [program, folder, "--recipe", "cast", *out]
-    made_up.llama(work / "lm", 8, 1024, 2816, 8, 4096)
+        yield "parameters", "10^6 parameters, weights only", round(gigabytes * 500, 1), [program, folder, "--recipe", "cast", *out]
+    made_up.llama(work / "lm", 4, 512, 1408, 8, 4096)
     made_up.token_ids(work / "ids.npy", 4, 512, 4096)
     for threads in (1, 2, 3, 4):
         command = [program, work / "lm", "--data", work / "ids.npy", "--threads", threads, *out]
         yield "threads", f"threads, language model, {os.cpu_count()} processors", threads, command
 
 
-def main(binaries, file):
+def main(binaries, file, rounds=3):
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as work:
         listed = list(cases(pathlib.Path(binaries).resolve() / "hif8-calibrate", pathlib.Path(work)))
         runs = [[] for _ in listed]
-        for _ in range(ROUNDS):
+        for _ in range(int(rounds)):
             for found, (_, _, _, command) in zip(runs, listed):
                 found.append(run(command))
     axes = {}
