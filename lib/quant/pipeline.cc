@@ -34,7 +34,8 @@ class Pipeline {
       const std::function<void(const PipelineResult&, const std::filesystem::path&)>& finish) {
     CheckRequests(in_, options_);
     Timed("plan", [&] { result_.plan = MakePlan(in_.model, in_.config, in_.context); });
-    RequireQuantizedLayers("--dry-run lists every layer with the reason why it is kept");
+    RequireQuantizedLayers(in_.model, result_.plan,
+                           "--dry-run lists every layer with the reason why it is kept");
     if (options_.output.empty()) {
       Timed("collect", [&] { Collect(); });
       return std::move(result_);
@@ -45,7 +46,8 @@ class Pipeline {
     OutputDir out(options_.output, options_.force,
                   resumable ? OutputDir::Unfinished::kKeep : OutputDir::Unfinished::kRemove);
     Timed("collect", [&] { Collect(); });
-    RequireQuantizedLayers("give data that reaches the layers with finite values");
+    RequireQuantizedLayers(in_.model, result_.plan,
+                           "give data that reaches the layers with finite values");
     Timed("apply", [&] { Apply(out.path()); });
     Timed("measure", [&] { Measure(out.path()); });
     if (options_.auto_goal) Timed("auto", [&] { MeetGoal(out.path()); });
@@ -104,21 +106,6 @@ class Pipeline {
     Apply(dir);
     Measure(dir);
     result_.automatic->met = goal.holds(goal.value(result_.measurement));
-  }
-
-  // A model in which nothing is quantized is an error that says why.
-  void RequireQuantizedLayers(const std::string& hint) const {
-    const std::vector<LayerPlan>& layers = result_.plan.layers;
-    if (std::any_of(layers.begin(), layers.end(), [](const LayerPlan& l) { return l.quantized; })) {
-      return;
-    }
-    std::string message = "no layer can be quantized";
-    if (layers.empty()) message += ": the model has no layer with weights";
-    for (size_t i = 0; i < std::min<size_t>(layers.size(), 3); ++i) {
-      message += (i == 0 ? ": '" : "; '") + in_.model.layers()[i].name + "': " + layers[i].reason;
-    }
-    if (layers.size() > 3) message += "; and " + std::to_string(layers.size() - 3) + " more";
-    throw ModelError(message, hint, in_.model.path().string());
   }
 
   void Collect() {

@@ -225,6 +225,20 @@ QuantPlan MakePlan(const Model& model, const QuantConfig& config, const ParseCon
   return Planner(model, config, context).Make();
 }
 
+void RequireQuantizedLayers(const Model& model, const QuantPlan& plan, const std::string& hint) {
+  const std::vector<LayerPlan>& layers = plan.layers;
+  if (std::any_of(layers.begin(), layers.end(), [](const LayerPlan& l) { return l.quantized; })) {
+    return;
+  }
+  std::string message = "no layer can be quantized";
+  if (layers.empty()) message += ": the model has no layer with weights";
+  for (size_t i = 0; i < std::min<size_t>(layers.size(), 3); ++i) {
+    message += (i == 0 ? ": '" : "; '") + model.layers()[i].name + "': " + layers[i].reason;
+  }
+  if (layers.size() > 3) message += "; and " + std::to_string(layers.size() - 3) + " more";
+  throw ModelError(message, hint, model.path().string());
+}
+
 std::vector<std::string> KeepUnobserved(const Model& model, const std::vector<TensorStats>& stats,
                                         QuantPlan* plan) {
   std::vector<std::string> taken_back;

@@ -46,6 +46,10 @@ struct QuantPlan {
 // to hold.
 QuantPlan MakePlan(const Model& model, const QuantConfig& config, const ParseContext& context);
 
+// Throws kModel, with the reasons of the first layers, when the plan quantizes nothing. `hint` says
+// what to do.
+void RequireQuantizedLayers(const Model& model, const QuantPlan& plan, const std::string& hint);
+
 // Takes back from the plan the layers whose input was never observed or never finite. `stats` is
 // indexed like Model::activations(). Returns the names of the layers that were taken back.
 std::vector<std::string> KeepUnobserved(const Model& model, const std::vector<TensorStats>& stats,
