@@ -87,7 +87,9 @@ def main():
         if shutil.disk_usage(folder).free < 8 << 30:
             print("SKIPPED: less than 8 GiB free on the disk")
             return
-        make(folder)
+        model = folder / "model"
+        model.mkdir()
+        make(model)
         ids = folder / "ids.npy"
         numbers = random.Random(2)
         write_ids(ids, [[numbers.randrange(VOCABULARY) for _ in range(256)] for _ in range(8)])
@@ -95,14 +97,14 @@ def main():
         codes = {}
         for limit in (1024, 320):
             out = folder / f"out{limit}"
-            code, text, peak = peak_of([folder, "--data", ids, "-o", out, "--memory-limit", f"{limit}M", "-q"])
+            code, text, peak = peak_of([model, "--data", ids, "-o", out, "--memory-limit", f"{limit}M", "-q"])
             print(f"one layer {layer:.0f} MiB as fp32, limit {limit} MiB: own memory {peak:.0f} MiB")
             assert code == 0, text
             assert layer > limit > peak, (layer, limit, peak)
             codes[limit] = (out / "model.safetensors").read_bytes()
             shutil.rmtree(out)
         assert codes[1024] == codes[320]
-        code, text, _ = peak_of([folder, "--data", ids, "-o", folder / "out", "--memory-limit", "100M"])
+        code, text, _ = peak_of([model, "--data", ids, "-o", folder / "out", "--memory-limit", "100M"])
         assert code == 4 and "an expert" in text and "--memory-limit" in text, (code, text)
     finally:
         shutil.rmtree(folder)
