@@ -15,7 +15,7 @@ std::shared_ptr<const NumberFormat> MakeFp8E4M3BlockFormat() {
   return MakeMinifloatFormat(
       kE4M3, "fp8_e4m3_block",
       "FP8 E4M3, one fp32 scale per 128x128 of a weight and 1x128 of an activation",
-      TileScales{{128, 128}, {1, 128}, ScaleEncoding::kFp32});
+      TileScales{kWeightBlock, kActivationBlock, ScaleEncoding::kFp32});
 }
 
 }  // namespace hif8

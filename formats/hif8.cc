@@ -74,6 +74,8 @@ class Hif8Format final : public TableFormat {
     return "HiFloat8: 38 binades, 4 to 1 significant bits tapering away from 1, ties away";
   }
   float OverflowThreshold() const override { return kOverflow; }
+  // The largest value with all its significant bits.
+  float TokenTarget() const override { return 15.0F; }
   float DefaultTarget() const override { return 16; }
   bool ClipsAtMax() const override { return false; }
   uint8_t EncodeOne(float x, Overflow overflow) const override { return EncodeHif8(x, overflow); }

@@ -5,7 +5,7 @@
 namespace hif8 {
 namespace {
 
-constexpr TileScales kGroupsOf32{{1, 32}, {1, 32}, ScaleEncoding::kE8M0};
+constexpr TileScales kGroupsOf32{kGroupTile, kGroupTile, ScaleEncoding::kE8M0};
 
 }  // namespace
 

@@ -15,7 +15,8 @@ OperandReport Planned(const OperandPlan& plan) {
   report.scale_rule = plan.rule->name();
   report.format = plan.format->name();
   report.granularity = GranularityName(plan.config.granularity);
-  report.target = plan.config.target;
+  // E8M0 scales follow from the format.
+  if (plan.format->scale_encoding() == ScaleEncoding::kFp32) report.target = plan.config.target;
   if (!plan.note.empty()) report.notes.push_back(plan.note);
   return report;
 }
@@ -55,10 +56,12 @@ OperandReport ActivationReport(const OperandPlan& plan, const ActivationScale& s
                                const ErrorMetrics* error) {
   OperandReport report = Planned(plan);
   if (error != nullptr) SetMeasured(*error, &report);
-  report.scale = scale.choice.scale;
-  report.target = scale.choice.target;
+  if (!plan.dynamic) {
+    report.scale = scale.choice.scale;
+    report.target = scale.choice.target;
+  }
   // The calibration's amax: what the scale was chosen from.
-  if (plan.rule->NeedsData()) report.amax = scale.choice.amax;
+  if (plan.NeedsData()) report.amax = scale.choice.amax;
   report.scale_rule = scale.rule;
   if (!scale.choice.note.empty()) report.notes.push_back(scale.choice.note);
   report.samples = static_cast<int64_t>(scale.samples);

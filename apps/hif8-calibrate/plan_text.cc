@@ -25,11 +25,6 @@ struct Row {
   std::string reason;  // empty: quantized
 };
 
-uint64_t BytesAfter(const WeightPlan& plan) {
-  const uint64_t code_bits = plan.layout.size() * static_cast<uint64_t>(plan.format->bits());
-  return (code_bits + 7) / 8 + plan.layout.scale_count() * sizeof(float);
-}
-
 std::string OperandText(const OperandPlan& plan) {
   return fmt::format("{} {} {}", plan.format->name(), GranularityName(plan.config.granularity),
                      plan.rule->name());
@@ -46,7 +41,7 @@ Row MakeRow(const Model& model, const QuantPlan& plan, size_t index) {
     if (layer_plan.quantized) {
       const WeightPlan& weight_plan = plan.weights.at(layer.weight);
       row.weight += " -> " + OperandText(weight_plan);
-      row.after = BytesAfter(weight_plan);
+      row.after = StoredBytes(weight_plan);
     }
   }
   if (layer_plan.quantized && layer.activation >= 0) {
@@ -69,7 +64,7 @@ std::array<uint64_t, 2> TotalBytes(const Model& model, const QuantPlan& plan) {
     const uint64_t before = weight.size() * DTypeSize(weight.dtype);
     const auto at = plan.weights.find(static_cast<int>(i));
     total[0] += before;
-    total[1] += at == plan.weights.end() ? before : BytesAfter(at->second);
+    total[1] += at == plan.weights.end() ? before : StoredBytes(at->second);
   }
   return total;
 }

@@ -22,6 +22,15 @@ inline constexpr std::string_view kObserveOp = "Observe";
 inline constexpr std::string_view kCompareOp = "Compare";
 inline constexpr std::string_view kTapIdAttribute = "id";
 
+// Attributes of the operators that round to a format's grid with scales found in the data: the
+// dimension that readers sum over, elements of it that share a scale, how scales are stored, and
+// the rest of TileScaling.
+inline constexpr std::string_view kAxisAttribute = "axis";
+inline constexpr std::string_view kTileAttribute = "tile";
+inline constexpr std::string_view kE8M0Attribute = "e8m0";
+inline constexpr std::string_view kPowerOfTwoAttribute = "power_of_two";
+inline constexpr std::string_view kTargetAttribute = "target";
+
 // A graph input that needs data, or a graph output.
 struct GraphValue {
   std::string name;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/core/tensor.h"
+#include "lib/numeric/block_scale.h"
 #include "lib/numeric/scale_layout.h"
 
 namespace hif8 {
@@ -28,6 +29,10 @@ struct Weight {
 // it.
 struct Activation {
   std::string name;  // tensor (ONNX) or module input (checkpoints), unique in the model
+  // The dimension that the layers sum over; negative: counted from the end.
+  int input_axis = -1;
+  int64_t inputs = 0;       // its elements, 0: not known
+  bool mixed_axes = false;  // layers that read it sum over different dimensions
 };
 
 // A place to quantize.
@@ -73,7 +78,7 @@ class Model {
 // A weight as written: codes in the weight's own element order and one scale per layout index.
 struct EncodedWeight {
   std::string format;          // number format's name
-  ChannelLayout layout;        // which codes share a scale
+  TileLayout layout;           // which codes share a scale
   std::vector<float> scales;   // layout.scale_count()
   std::vector<uint8_t> codes;  // layout.size()
 };

@@ -145,42 +145,55 @@ void VisitGathered(const TensorView& tensor, const Merged& merged, const std::ve
   }
 }
 
-// Calls body(begin, n, scale) for pieces of the tensor in parallel: elements [begin, begin + n) and
-// their scales, one for all or one each.
-template <typename Body>
-void ForEachPiece(const TileLayout& layout, std::span<const float> scales, const Body& body) {
-  if (layout.size() == 0) return;
-  constexpr size_t kPiece = size_t{1} << 14;
-  constexpr size_t kLongTile = 1024;  // from here on a call for every tile costs little
-  const Merged merged(layout);
-  const OuterTiles outer(merged);
-  const size_t columns = merged.columns();
-  const size_t edge = merged.column_tile();
-  const size_t per_row = (columns + kPiece - 1) / kPiece;
-  const size_t rows_per_task = std::max<size_t>(1, kPiece / columns);
-  const size_t row_tasks = (outer.rows() + rows_per_task - 1) / rows_per_task;
-  ParallelFor(row_tasks * per_row, [&](size_t task) {
-    const size_t first = task % per_row * kPiece;
-    const size_t last = std::min(columns, first + kPiece);
-    const size_t row_end = std::min(outer.rows(), (task / per_row + 1) * rows_per_task);
+// A layout made ready for looking up the scales of parts of the tensor.
+class ScaleLookup {
+ public:
+  ScaleLookup(const TileLayout& layout, std::span<const float> scales)
+      : merged_(layout), outer_(merged_), scales_(scales) {}
+
+  // Calls body(begin, n, scale) for runs that make up elements [begin, end), in memory order: n
+  // elements from `begin` on and their scales, one for all or one each.
+  template <typename Body>
+  void ForEachRun(size_t begin, size_t end, const Body& body) const {
+    constexpr size_t kLongTile = 1024;  // from here on a call for every tile costs little
+    const size_t columns = merged_.columns();
+    const size_t edge = merged_.column_tile();
     std::vector<float> expanded;
-    for (size_t row = task / per_row * rows_per_task; row < row_end; ++row) {
-      const float* row_scales = scales.data() + outer.TileOf(row) * merged.column_tiles();
-      const size_t base = row * columns;
+    while (begin < end) {
+      const size_t row = begin / columns;
+      const size_t c = begin % columns;
+      const float* scales = scales_.data() + outer_.TileOf(row) * merged_.column_tiles();
+      size_t n = std::min(end - begin, columns - c);
       if (edge == 1) {
-        body(base + first, last - first, ScaleOperand::PerValue(row_scales + first));
-      } else if (edge < kLongTile) {
-        expanded.resize(last - first);
-        for (size_t c = first; c < last; ++c) expanded[c - first] = row_scales[c / edge];
-        body(base + first, last - first, ScaleOperand::PerValue(expanded.data()));
+        body(begin, n, ScaleOperand::PerValue(scales + c));
+      } else if (edge < kLongTile && c / edge != (c + n - 1) / edge) {
+        expanded.resize(n);
+        for (size_t i = 0; i < n; ++i) expanded[i] = scales[(c + i) / edge];
+        body(begin, n, ScaleOperand::PerValue(expanded.data()));
       } else {
-        for (size_t c = first; c < last;) {
-          const size_t n = std::min(last, (c / edge + 1) * edge) - c;
-          body(base + c, n, ScaleOperand::One(row_scales[c / edge]));
-          c += n;
-        }
+        n = std::min(n, (c / edge + 1) * edge - c);
+        body(begin, n, ScaleOperand::One(scales[c / edge]));
       }
+      begin += n;
     }
+  }
+
+ private:
+  Merged merged_;
+  OuterTiles outer_;
+  std::span<const float> scales_;
+};
+
+// The same for the whole tensor, in parallel pieces.
+template <typename Body>
+void ForEachRunInParallel(const TileLayout& layout, std::span<const float> scales,
+                          const Body& body) {
+  constexpr size_t kPiece = size_t{1} << 14;
+  const size_t size = layout.size();
+  if (size == 0) return;
+  const ScaleLookup lookup(layout, scales);
+  ParallelFor((size + kPiece - 1) / kPiece, [&](size_t piece) {
+    lookup.ForEachRun(piece * kPiece, std::min(size, (piece + 1) * kPiece), body);
   });
 }
 
@@ -222,14 +235,12 @@ TileLayout TileLayout::Tiles(const Shape& shape, size_t row_axis, size_t input_a
   return layout;
 }
 
-TileLayout TileLayout::FromChannels(const ChannelLayout& channels) {
+TileLayout::TileLayout(const ChannelLayout& channels) {
   const auto dim = [](size_t n) { return static_cast<int64_t>(n); };
-  const Shape shape{dim(channels.batch), dim(channels.outer), dim(channels.channels),
-                    dim(channels.inner)};
-  TileLayout layout = PerTensor(shape);
-  layout.tile[0] = 1;
-  layout.tile[2] = 1;
-  return layout;
+  *this = PerTensor(
+      {dim(channels.batch), dim(channels.outer), dim(channels.channels), dim(channels.inner)});
+  tile[0] = 1;
+  tile[2] = 1;
 }
 
 void ForEachTile(const TensorView& tensor, const TileLayout& layout, const Visit& visit) {
@@ -256,7 +267,7 @@ void ForEachTile(const TensorView& tensor, const TileLayout& layout, const Visit
 void EncodeTiles(const NumberFormat& format, const TensorView& tensor, const TileLayout& layout,
                  std::span<const float> scales, std::span<uint8_t> codes) {
   const size_t element = DTypeSize(tensor.dtype);
-  ForEachPiece(layout, scales, [&](size_t begin, size_t n, ScaleOperand scale) {
+  ForEachRunInParallel(layout, scales, [&](size_t begin, size_t n, ScaleOperand scale) {
     const std::byte* x = tensor.data + begin * element;
     if (tensor.dtype != DType::kF64) {
       format.Encode(tensor.dtype, x, scale, codes.subspan(begin, n));
@@ -271,15 +282,34 @@ void EncodeTiles(const NumberFormat& format, const TensorView& tensor, const Til
 
 void DecodeTiles(const NumberFormat& format, std::span<const uint8_t> codes,
                  const TileLayout& layout, std::span<const float> scales, std::span<float> y) {
-  ForEachPiece(layout, scales, [&](size_t begin, size_t n, ScaleOperand scale) {
+  ForEachRunInParallel(layout, scales, [&](size_t begin, size_t n, ScaleOperand scale) {
     format.Decode(codes.subspan(begin, n), scale, y.subspan(begin, n));
   });
+}
+
+void DecodePart(const NumberFormat& format, std::span<const uint8_t> codes,
+                const TileLayout& layout, std::span<const float> scales, size_t begin,
+                std::span<float> y) {
+  ScaleLookup(layout, scales)
+      .ForEachRun(begin, begin + y.size(), [&](size_t at, size_t n, ScaleOperand scale) {
+        format.Decode(codes.subspan(at - begin, n), scale, y.subspan(at - begin, n));
+      });
+}
+
+void DividePart(std::span<const float> x, const TileLayout& layout, std::span<const float> scales,
+                size_t begin, std::span<float> y) {
+  ScaleLookup(layout, scales)
+      .ForEachRun(begin, begin + y.size(), [&](size_t at, size_t n, ScaleOperand scale) {
+        for (size_t i = 0; i < n; ++i) {
+          y[at - begin + i] = x[at - begin + i] / scale.values[scale.per_value ? i : 0];
+        }
+      });
 }
 
 void QuantizeDequantizeTiles(const NumberFormat& format, std::span<const float> x,
                              const TileLayout& layout, std::span<const float> scales,
                              std::span<float> y) {
-  ForEachPiece(layout, scales, [&](size_t begin, size_t n, ScaleOperand scale) {
+  ForEachRunInParallel(layout, scales, [&](size_t begin, size_t n, ScaleOperand scale) {
     format.QuantizeDequantize(x.subspan(begin, n), scale, y.subspan(begin, n));
   });
 }
@@ -290,18 +320,12 @@ float E8M0Value(uint8_t code) {
   return std::bit_cast<float>(static_cast<uint32_t>(code) << 23);
 }
 
+uint8_t E8M0Code(float scale) { return static_cast<uint8_t>(std::ilogb(scale) + 127); }
+
 uint8_t E8M0FromAmax(float amax, const NumberFormat& format) {
   if (amax <= 0) return 0;
   const int exponent = std::ilogb(amax) - std::ilogb(format.MaxFinite());
   return static_cast<uint8_t>(std::clamp(exponent, -127, 127) + 127);
-}
-
-float E8M0Scale(std::span<const float> values, const NumberFormat& format) {
-  float amax = 0;
-  for (const float value : values) {
-    if (std::isfinite(value)) amax = std::max(amax, std::fabs(value));
-  }
-  return E8M0Value(E8M0FromAmax(amax, format));
 }
 
 }  // namespace hif8

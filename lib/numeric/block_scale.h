@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lib/core/tensor.h"
@@ -20,6 +21,11 @@ struct TileLayout {
   Shape shape;
   Shape tile;  // same rank, 1 <= tile[i] <= max(1, shape[i])
 
+  TileLayout() = default;
+  TileLayout(Shape dims, Shape edges) : shape(std::move(dims)), tile(std::move(edges)) {}
+  // The same scales in the same order, over [batch, outer, channels, inner].
+  TileLayout(const ChannelLayout& channels);  // NOLINT(google-explicit-constructor)
+
   Shape scale_shape() const;  // ceil(shape[i] / tile[i])
   size_t scale_count() const { return ElementCount(scale_shape()); }
   size_t size() const { return ElementCount(shape); }
@@ -33,8 +39,6 @@ struct TileLayout {
   // sums over), 1 in all others: {1, 32} is a group, {128, 128} a block.
   static TileLayout Tiles(const Shape& shape, size_t row_axis, size_t input_axis,
                           TileScales::Tile tile);
-  // The same scales in the same order.
-  static TileLayout FromChannels(const ChannelLayout& channels);
 
   bool operator==(const TileLayout&) const = default;
 };
@@ -51,6 +55,14 @@ void EncodeTiles(const NumberFormat& format, const TensorView& tensor, const Til
 // y[i] = table[codes[i]] * its tile's scale.
 void DecodeTiles(const NumberFormat& format, std::span<const uint8_t> codes,
                  const TileLayout& layout, std::span<const float> scales, std::span<float> y);
+// The same for the part of the tensor that begins at element `begin`: codes and y are those of the
+// part, scales those of the whole tensor. In the caller's thread.
+void DecodePart(const NumberFormat& format, std::span<const uint8_t> codes,
+                const TileLayout& layout, std::span<const float> scales, size_t begin,
+                std::span<float> y);
+// x[i] / its tile's scale for a part, in the caller's thread.
+void DividePart(std::span<const float> x, const TileLayout& layout, std::span<const float> scales,
+                size_t begin, std::span<float> y);
 // NumberFormat::QuantizeDequantize with its tile's scale. x and y may be the same span.
 void QuantizeDequantizeTiles(const NumberFormat& format, std::span<const float> x,
                              const TileLayout& layout, std::span<const float> scales,
@@ -58,10 +70,9 @@ void QuantizeDequantizeTiles(const NumberFormat& format, std::span<const float> 
 
 // E8M0 (OCP MX v1.0): a code c stands for 2^(c - 127); 255 is NaN and never written here.
 float E8M0Value(uint8_t code);
+// The code of a scale that is E8M0Value of one.
+uint8_t E8M0Code(float scale);
 // The code of 2^(floor(log2 amax) - emax), clamped to 2^-127 ... 2^127, with emax the exponent of
 // the format's largest value; code 0 when amax is 0. `amax` is finite.
 uint8_t E8M0FromAmax(float amax, const NumberFormat& format);
-// The value of that code for the largest finite magnitude of `values`.
-float E8M0Scale(std::span<const float> values, const NumberFormat& format);
-
 }  // namespace hif8

@@ -42,11 +42,18 @@ struct TileScales {
   struct Tile {
     size_t rows;
     size_t inputs;
+    bool operator==(const Tile&) const = default;
   };
   Tile weight;
   Tile activation;
   ScaleEncoding encoding;
 };
+
+// The usual tiles: groups (OCP MX) of weights and activations, blocks of weights and of activations
+// (DeepSeek-V3).
+inline constexpr TileScales::Tile kGroupTile{1, 32};
+inline constexpr TileScales::Tile kWeightBlock{128, 128};
+inline constexpr TileScales::Tile kActivationBlock{1, 128};
 
 class NumberFormat {
  public:
@@ -59,6 +66,9 @@ class NumberFormat {
   virtual int bits() const { return 8; }
   // The scales that the name prescribes; nothing where the recipe's granularity decides.
   virtual std::optional<TileScales> tile_scales() const { return std::nullopt; }
+  ScaleEncoding scale_encoding() const {
+    return tile_scales() ? tile_scales()->encoding : ScaleEncoding::kFp32;
+  }
   // The value of every code, 2^bits() of them; NaN and infinities included. The primary definition:
   // limits follow from it.
   virtual std::span<const float> DecodeTable() const = 0;
@@ -67,6 +77,8 @@ class NumberFormat {
   virtual float OverflowThreshold() const = 0;
   // The magnitude that the reference is mapped to when a recipe names none (HiF8: 16).
   virtual float DefaultTarget() const = 0;
+  // The same for a scale of each token's own, where no later value can exceed the reference.
+  virtual float TokenTarget() const { return DefaultTarget(); }
   // True when values beyond the largest finite one are clipped often enough that a scale search
   // should try scales below amax / max (all formats but the tapered ones, whose target is far below
   // their maximum).

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "lib/numeric/tile_scaling.h"
+
 namespace hif8 {
 namespace {
 
@@ -13,12 +15,6 @@ constexpr float kMaxFloat = std::numeric_limits<float>::max();
 constexpr float kMaxPowerOfTwo = 0x1p127F;
 constexpr uint32_t kBf16Step = 1U << 16;
 constexpr uint32_t kMaxBf16 = 0x7F7F0000U;
-
-float CeilPowerOfTwo(float x) {
-  int exponent = 0;
-  const float fraction = std::frexp(x, &exponent);  // in [1/2, 1)
-  return fraction == 0.5F ? x : std::ldexp(1.0F, std::min(exponent, 127));
-}
 
 float RoundToBf16(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);

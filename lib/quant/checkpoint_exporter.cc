@@ -24,28 +24,32 @@ class Written : public WrittenWeights {
   const QuantPlan& plan_;
 };
 
+DType ScaleDTypeOf(const WeightPlan& weight) {
+  if (weight.format->scale_encoding() == ScaleEncoding::kE8M0) return DType::kU8;
+  return weight.params.scale_dtype == ScaleDType::kBF16 ? DType::kBF16 : DType::kF32;
+}
+
 LayerScheme SchemeOf(const Layer& layer, const QuantPlan& plan) {
   LayerScheme scheme;
   const WeightPlan& weight = plan.weights.at(layer.weight);
   scheme.weight_format = weight.format->name();
   scheme.weight_bits = weight.format->bits();
   scheme.weight_granularity = weight.config.granularity;
+  scheme.weight_tile = weight.tile;
+  scheme.scale_dtype = ScaleDTypeOf(weight);
   const auto input = plan.activations.find(layer.activation);
   if (input != plan.activations.end()) {
-    scheme.input_format = input->second.format->name();
-    scheme.input_bits = input->second.format->bits();
-    scheme.input_granularity = input->second.config.granularity;
-    scheme.input_dynamic = !input->second.rule->NeedsData();
+    const OperandPlan& operand = input->second;
+    scheme.input_format = operand.format->name();
+    scheme.input_bits = operand.format->bits();
+    scheme.input_granularity = operand.config.granularity;
+    scheme.input_dynamic = !operand.NeedsData();
+    if (operand.dynamic) {
+      scheme.input_tile = operand.dynamic->tile;
+      scheme.input_e8m0 = operand.dynamic->encoding == ScaleEncoding::kE8M0;
+    }
   }
   return scheme;
-}
-
-// Scale dtype is a property of the whole checkpoint; plans hold it per weight.
-DType ScaleDTypeOf(const QuantPlan& plan) {
-  for (const auto& [index, weight] : plan.weights) {
-    if (weight.params.scale_dtype == ScaleDType::kBF16) return DType::kBF16;
-  }
-  return DType::kF32;
 }
 
 }  // namespace
@@ -58,7 +62,6 @@ uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::file
                                    LogSink& log) const {
   CheckpointPlan plan;
   plan.simulated = request.simulated;
-  plan.weight_scale_dtype = ScaleDTypeOf(request.plan);
   plan.fingerprint = fingerprint_;
   for (size_t i = 0; i < request.plan.layers.size(); ++i) {
     if (!request.plan.layers[i].quantized) continue;

@@ -80,7 +80,9 @@ void ConfigBuilder::CheckTarget(const NumberFormat& format, double target,
 void ConfigBuilder::FinishOperand(OperandConfig& operand, const std::string& name) {
   const NumberFormat& format = context_.formats.Get(operand.format);
   if (operand.target == 0) {
-    operand.target = TargetOf(format, operand.guard, where_[name + ".guard"]);
+    operand.target = operand.granularity == Granularity::kToken && !operand.guard
+                         ? format.TokenTarget()
+                         : TargetOf(format, operand.guard, where_[name + ".guard"]);
   }
   operand.guard.reset();
   CheckTarget(format, operand.target, where_[name + ".target"]);
@@ -93,12 +95,16 @@ void ConfigBuilder::FinishOverride(Override& entry, const std::string& operand,
   std::string where = entry.pattern.where;
   double target = 0;
   bool needs_target = false;
+  bool per_token = false;
   std::vector<ParamSetting> kept;
   size_t place = 0;  // of a target: after a format
   for (ParamSetting& setting : entry.settings) {
     if (setting.key == operand + ".format") {
       format_name = std::get<std::string>(setting.value);
       needs_target = true;
+    } else if (setting.key == operand + ".granularity") {
+      per_token = std::get<std::string>(setting.value) == GranularityName(Granularity::kToken);
+      needs_target |= per_token;
     } else if (setting.key == operand + ".guard") {
       guard = static_cast<int>(std::get<int64_t>(setting.value));
       where = setting.where;
@@ -120,7 +126,7 @@ void ConfigBuilder::FinishOverride(Override& entry, const std::string& operand,
     }
     CheckTarget(format, target, where);
   } else if (needs_target) {
-    target = TargetOf(format, guard, where);
+    target = per_token && !guard ? format.TokenTarget() : TargetOf(format, guard, where);
     entry.settings.insert(entry.settings.begin() + static_cast<std::ptrdiff_t>(place),
                           {operand + ".target", target, where});
   }

@@ -6,7 +6,7 @@
 namespace hif8 {
 
 std::span<const BuiltInRecipe> BuiltInRecipes() {
-  static constexpr std::array<BuiltInRecipe, 3> kRecipes = {{
+  static constexpr std::array<BuiltInRecipe, 5> kRecipes = {{
       {"inference", "weights per channel and activations per tensor, scales from amax (default)",
        R"(version: 1
 )"},
@@ -20,6 +20,22 @@ weights: {granularity: tensor, target: 15}
 activations: {target: 15, clip: true}
 high_precision_layers: 5
 only: [{match: 'mlp\.(gate|up|down)_proj', optional: true}]
+)"},
+      {"w4a8-moe", "experts MXFP4 with MXFP8 activations, shared experts MXFP8, the rest HiF8",
+       R"(version: 1
+overrides:
+  - {match: '\.shared_experts?\.', optional: true,
+     weights: {format: mxfp8}, activations: {format: mxfp8}}
+  - {match: '\.experts\b', optional: true,
+     weights: {format: mxfp4}, activations: {format: mxfp8}}
+)"},
+      {"w4a4-moe", "experts MXFP4 with MXFP4 activations, shared experts MXFP8, the rest HiF8",
+       R"(version: 1
+overrides:
+  - {match: '\.shared_experts?\.', optional: true,
+     weights: {format: mxfp8}, activations: {format: mxfp8}}
+  - {match: '\.experts\b', optional: true,
+     weights: {format: mxfp4}, activations: {format: mxfp4}}
 )"},
   }};
   return kRecipes;

@@ -8,62 +8,30 @@
 #include <utility>
 
 #include "lib/core/memory.h"
-#include "lib/numeric/block_scale.h"
+#include "lib/numeric/tile_scaling.h"
 #include "lib/quant/weight_quantizer.h"
 
 namespace hif8 {
 namespace {
-
-// One scale per tile, from the largest finite magnitude in it.
-std::vector<float> ScalesOfTiles(const TensorView& tensor, const TileLayout& layout,
-                                 const NumberFormat& format, ScaleEncoding encoding) {
-  std::vector<float> scales(layout.scale_count());
-  ForEachTile(tensor, layout, [&](size_t index, std::span<const float> values) {
-    if (encoding == ScaleEncoding::kE8M0) {
-      scales[index] = E8M0Scale(values, format);
-      return;
-    }
-    float amax = 0;
-    for (const float v : values) {
-      if (std::isfinite(v)) amax = std::max(amax, std::fabs(v));
-    }
-    scales[index] = ScaleFromReference(amax, amax, format.DefaultTarget(), {});
-  });
-  return scales;
-}
-
-// The weight as [batch, outer, channels, inner]; the layer sums over `inner`, or over `outer` where
-// channels interleave.
-TileLayout WeightTiles(const ChannelLayout& channels, TileScales::Tile tile) {
-  const auto n = [](size_t size) { return static_cast<int64_t>(size); };
-  const Shape shape = {n(channels.batch), n(channels.outer), n(channels.channels),
-                       n(channels.inner)};
-  return TileLayout::Tiles(shape, 2, channels.inner > 1 ? 3 : 1, tile);
-}
-
-TileLayout ActivationTiles(const Shape& shape, bool channels_first, TileScales::Tile tile) {
-  const size_t rank = shape.size();
-  if (rank < 2)
-    return TileLayout::Tiles({1, static_cast<int64_t>(ElementCount(shape))}, 0, 1, tile);
-  const size_t input_axis = channels_first ? 1 : rank - 1;
-  return TileLayout::Tiles(shape, input_axis == 0 ? 1 : input_axis - 1, input_axis, tile);
-}
-
-ErrorMetrics TileError(const TensorView& tensor, const TileLayout& layout,
-                       const NumberFormat& format, ScaleEncoding encoding, std::span<const float> x,
-                       std::span<float> y) {
-  const std::vector<float> scales = ScalesOfTiles(tensor, layout, format, encoding);
-  QuantizeDequantizeTiles(format, x, layout, scales, y);
-  ErrorMetrics error;
-  error.Add(x, y);
-  return error;
-}
 
 // The plan's numbers for another format: its own target.
 ScaleParams ParamsFor(const OperandPlan& plan, const NumberFormat& format) {
   ScaleParams params = plan.params;
   if (&format != plan.format) params.target = format.DefaultTarget();
   return params;
+}
+
+// Scales of the activation's tiles where the format prescribes them, or the plan wants them of any
+// format.
+std::optional<TileScaling> DynamicScaling(const NumberFormat& format, const ScaleParams& params,
+                                          const OperandPlan& plan) {
+  if (const std::optional<TileScales> tiles = format.tile_scales()) {
+    return TileScaling{tiles->activation, tiles->encoding, format.DefaultTarget()};
+  }
+  if (!plan.dynamic || plan.format->tile_scales()) return std::nullopt;
+  TileScaling scaling = *plan.dynamic;
+  scaling.target = ResolveTarget(format, params);
+  return scaling;
 }
 
 }  // namespace
@@ -82,54 +50,45 @@ FormatComparison::FormatComparison(const Model& model, const QuantPlan& plan,
     ActivationState state;
     state.errors.resize(formats_.size());
     for (const NumberFormat* format : formats_) {
+      state.dynamic.push_back(DynamicScaling(*format, ParamsFor(operand, *format), operand));
       const TensorStats& record = stats.at(static_cast<size_t>(index));
-      const ScaleChoice choice = operand.rule->Solve(record, *format, ParamsFor(operand, *format));
-      state.scales.push_back(choice.scale);
+      state.scales.emplace_back();
+      if (operand.rule->NeedsData() && record.count() == 0) continue;
+      state.scales.back() = operand.rule->Solve(record, *format, ParamsFor(operand, *format)).scale;
     }
     activations_.emplace(index, std::move(state));
-  }
-  for (const Layer& layer : model_.layers()) {
-    const auto at = activations_.find(layer.activation);
-    if (at != activations_.end() && layer.op.starts_with("Conv")) at->second.channels_first = true;
   }
 }
 
 std::vector<float> FormatComparison::DecodedWeight(int index, int number) const {
-  const Weight& weight = model_.weights()[static_cast<size_t>(index)];
-  const WeightPlan& plan = plan_.weights.at(index);
   const Tensor tensor = model_.ReadWeight(index);
   std::vector<float> buffer;
   const std::span<const float> x = AsFloats(tensor.view, &buffer);
   std::vector<float> y(x.begin(), x.end());
   if (number < 0) return y;
   const NumberFormat& format = *formats_[static_cast<size_t>(number)];
-  if (const std::optional<TileScales> tiles = format.tile_scales()) {
-    const TileLayout layout = WeightTiles(weight.channels, tiles->weight);
-    const std::vector<float> scales = ScalesOfTiles(tensor.view, layout, format, tiles->encoding);
-    QuantizeDequantizeTiles(format, x, layout, scales, y);
-    return y;
-  }
-  WeightScales solved = SolveWeight(weight.name, tensor.view, plan.layout, *plan.rule, format,
-                                    ParamsFor(plan, format));
-  DecodeWeight(EncodeWeight(tensor.view, plan.layout, std::move(solved.scales), format), format, y);
+  DecodeWeight(Encoded(tensor.view, index, format), format, y);
   return y;
+}
+
+EncodedWeight FormatComparison::Encoded(const TensorView& tensor, int index,
+                                        const NumberFormat& format) const {
+  const Weight& weight = model_.weights()[static_cast<size_t>(index)];
+  const WeightPlan& plan = plan_.weights.at(index);
+  const std::optional<TileScales> tiles = format.tile_scales();
+  // The plan's own layout belongs to its format where that prescribes one.
+  const bool prescribed = plan.format->tile_scales().has_value();
+  const TileLayout layout = tiles        ? WeightTiles(weight.channels, tiles->weight)
+                            : prescribed ? TileLayout(weight.channels)
+                                         : plan.layout;
+  WeightScales solved =
+      SolveWeight(weight.name, tensor, layout, *plan.rule, format, ParamsFor(plan, format));
+  return EncodeWeight(tensor, layout, std::move(solved.scales), format);
 }
 
 ErrorMetrics FormatComparison::WeightError(const TensorView& tensor, int index,
                                            const NumberFormat& format) const {
-  const Weight& weight = model_.weights()[static_cast<size_t>(index)];
-  const WeightPlan& plan = plan_.weights.at(index);
-  if (const std::optional<TileScales> tiles = format.tile_scales()) {
-    std::vector<float> buffer;
-    const std::span<const float> x = AsFloats(tensor, &buffer);
-    std::vector<float> y(x.size());
-    return TileError(tensor, WeightTiles(weight.channels, tiles->weight), format, tiles->encoding,
-                     x, y);
-  }
-  WeightScales solved =
-      SolveWeight(weight.name, tensor, plan.layout, *plan.rule, format, ParamsFor(plan, format));
-  return MeasureWeight(tensor, EncodeWeight(tensor, plan.layout, std::move(solved.scales), format),
-                       format);
+  return MeasureWeight(tensor, Encoded(tensor, index, format), format);
 }
 
 void FormatComparison::CompareWeights() {
@@ -155,13 +114,16 @@ void FormatComparison::AddActivation(int index, const TensorView& x) {
   if (outputs_) outputs_->Begin(index, x.shape, values);
   for (size_t f = 0; f < formats_.size(); ++f) {
     const NumberFormat& format = *formats_[f];
-    if (const std::optional<TileScales> tiles = format.tile_scales()) {
-      const TileLayout layout = ActivationTiles(x.shape, state.channels_first, tiles->activation);
-      state.errors[f].Merge(TileError(x, layout, format, tiles->encoding, values, y_buffer_));
+    if (const std::optional<TileScaling>& scaling = state.dynamic[f]) {
+      QuantizeDequantizeDynamic(format, *scaling,
+                                model_.activations()[static_cast<size_t>(index)].input_axis,
+                                x.shape, values, y_buffer_);
+    } else if (state.scales[f]) {
+      format.QuantizeDequantize(values, ScaleOperand::One(*state.scales[f]), y_buffer_);
     } else {
-      format.QuantizeDequantize(values, ScaleOperand::One(state.scales[f]), y_buffer_);
-      state.errors[f].Add(values, y_buffer_);
+      continue;
     }
+    state.errors[f].Add(values, y_buffer_);
     if (outputs_) outputs_->Add(f, y_buffer_);
   }
 }

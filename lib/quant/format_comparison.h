@@ -11,6 +11,7 @@
 #include "lib/numeric/error_metrics.h"
 #include "lib/numeric/number_format.h"
 #include "lib/numeric/tensor_stats.h"
+#include "lib/numeric/tile_scaling.h"
 #include "lib/quant/output_comparison.h"
 #include "lib/quant/plan.h"
 
@@ -46,14 +47,16 @@ class FormatComparison {
 
  private:
   struct ActivationState {
-    std::vector<float> scales;  // static, per format; unused where the format prescribes tiles
+    // Per format: scales of tiles that are found as the data comes, else a static one; neither
+    // where nothing was observed to take it from.
+    std::vector<std::optional<TileScaling>> dynamic;
+    std::vector<std::optional<float>> scales;
     std::vector<ErrorMetrics> errors;
-    bool channels_first =
-        false;  // its layer sums over dimension 1 (convolutions), else over the last
   };
 
   // The weight's values under the format of that number; -1: as they are.
   std::vector<float> DecodedWeight(int index, int format) const;
+  EncodedWeight Encoded(const TensorView& tensor, int index, const NumberFormat& format) const;
   ErrorMetrics WeightError(const TensorView& tensor, int index, const NumberFormat& format) const;
 
   const Model& model_;

@@ -114,7 +114,7 @@ class Pipeline {
       TakeScalesFrom(options_.calibration);
       return;
     }
-    std::vector<int> wanted = result_.plan.ObservedActivations();
+    std::vector<int> wanted = result_.plan.ObservedActivations(!options_.compare.empty());
     const bool saved = !options_.stats_out.empty();
     if (saved && in_.source == nullptr && options_.stats_in.empty()) {
       throw UsageError("there are no statistics to save: no data was given",
@@ -131,7 +131,7 @@ class Pipeline {
       stats = ReadStatsFiles(options_.stats_in, result_.fingerprint);
     } else if (in_.source != nullptr && !wanted.empty()) {
       stats = Observe(wanted);
-    } else if (!wanted.empty()) {
+    } else if (!result_.plan.ObservedActivations().empty()) {
       throw UsageError("static activation scales need calibration data, and none was given",
                        "give --data, --stats-in or --calibration; or --recipe cast to convert "
                        "activations without a scale");
@@ -162,6 +162,7 @@ class Pipeline {
 
   ScaleChoice SolveActivation(int index, const TensorStats& record) const {
     const OperandPlan& operand = result_.plan.activations.at(index);
+    if (operand.dynamic) return {};  // scales that are found at run time leave nothing to solve
     const bool by_output = in_.config.mse.objective == "output" && operand.rule->Searches();
     if (by_output && objective_) {
       const auto encode = [this](int weight) {
@@ -189,7 +190,7 @@ class Pipeline {
       const auto plan = result_.plan.activations.find(index);
       if (plan == result_.plan.activations.end()) return std::nullopt;
       const OperandPlan& operand = plan->second;
-      if (operand.rule->NeedsData() && stats.count() == 0) return std::nullopt;
+      if (operand.NeedsData() && stats.count() == 0) return std::nullopt;
       return Quantized(SolveActivation(index, stats), operand);
     };
     propagation.encode = [this](int index) -> std::optional<EncodedWeight> {
@@ -204,8 +205,9 @@ class Pipeline {
     return {choice.scale,
             choice.reference,
             operand.format->OverflowThreshold(),
-            operand.config.clip && operand.rule->NeedsData(),
+            operand.config.clip && operand.NeedsData(),
             operand.format,
+            operand.dynamic,
             {}};
   }
 
@@ -261,8 +263,10 @@ class Pipeline {
     for (size_t i = 0; i < plans.size(); ++i) {
       const size_t at = static_cast<size_t>(plans[i].first);
       WarnNonFinite(in_.model.activations()[at].name, stats[at]);
-      result_.exponents[plans[i].first] = {ExponentsOf(stats[at]),
-                                           ExponentsOf(stats[at], scales[i].choice.scale)};
+      if (!plans[i].second.dynamic) {
+        result_.exponents[plans[i].first] = {ExponentsOf(stats[at]),
+                                             ExponentsOf(stats[at], scales[i].choice.scale)};
+      }
       const auto pooled = rare.pooled.find(plans[i].first);
       if (pooled != rare.pooled.end()) scales[i].choice.note = "the expert " + pooled->second;
       result_.activations[plans[i].first] = std::move(scales[i]);
@@ -308,6 +312,10 @@ class Pipeline {
                &result_.plan);
     for (const auto& [index, operand] : result_.plan.activations) {
       const std::string& name = in_.model.activations()[static_cast<size_t>(index)].name;
+      if (operand.dynamic) {
+        result_.activations[index].rule = operand.rule->name();
+        continue;
+      }
       const auto at = scales.find(name);
       if (at == scales.end()) {
         throw UsageError("the calibration has no scale for tensor '" + name + "'",
@@ -390,7 +398,7 @@ class Pipeline {
     hasher.Update(std::as_bytes(std::span(written.scales)));
     result->scales_hash = hasher.Hex();
     result->bytes_before = original.view.bytes();
-    result->bytes_after = written.codes.size() + written.scales.size() * sizeof(float);
+    result->bytes_after = StoredBytes(plan);
   }
 
   const PipelineInputs& in_;

@@ -63,6 +63,18 @@ std::string KeptBecause(const Layer& layer, const QuantConfig& config, const Lay
   return rules.KeptBecause(layer.name);
 }
 
+// What the tiles of a format are called in recipes.
+Granularity GranularityOf(TileScales::Tile tile) {
+  return tile.inputs == kGroupTile.inputs ? Granularity::kGroup : Granularity::kBlock;
+}
+TileScales::Tile WeightTile(Granularity granularity) {
+  return granularity == Granularity::kBlock ? kWeightBlock : kGroupTile;
+}
+TileScales::Tile ActivationTile(Granularity granularity) {
+  if (granularity == Granularity::kToken) return {1, kWholeEdge};
+  return granularity == Granularity::kBlock ? kActivationBlock : kGroupTile;
+}
+
 class Planner {
  public:
   Planner(const Model& model, const QuantConfig& config, const ParseContext& context)
@@ -128,56 +140,97 @@ class Planner {
     }
     for (const int index : {layer.activation, layer.second_activation}) {
       if (index < 0) continue;
+      const Activation& activation = model_.activations()[static_cast<size_t>(index)];
       const bool cached = layer.option == "kv_cache";
-      OperandPlan operand = MakeActivation(cached ? config_.kv_cache : config.activations);
-      if (layer.unreached && operand.rule->NeedsData()) operand = Converted(operand.config);
-      Share(&plan_.activations, index, std::move(operand),
-            model_.activations()[static_cast<size_t>(index)].name, layer.name);
+      OperandPlan operand =
+          cached ? MakeCache(config_.kv_cache) : MakeActivation(activation, config.activations);
+      if (layer.unreached && operand.NeedsData()) {
+        operand = Converted(activation, operand.config);
+      }
+      Share(&plan_.activations, index, std::move(operand), activation.name, layer.name);
     }
-  }
-
-  WeightPlan MakeWeight(const Weight& weight, const OperandConfig& config) const {
-    WeightPlan plan{MakeOperand(config), {}};
-    RefuseTiles(*plan.format);
-    if (config.granularity == Granularity::kChannel) {
-      plan.layout = weight.channels;
-      plan.note = weight.note;
-    } else if (config.granularity == Granularity::kTensor) {
-      plan.layout = ChannelLayout::PerTensor(weight.size());
-    } else {
-      throw Unsupported("weights", config);
-    }
-    return plan;
-  }
-
-  OperandPlan MakeActivation(const OperandConfig& config) const {
-    if (config.granularity != Granularity::kTensor) throw Unsupported("activations", config);
-    OperandPlan plan = MakeOperand(config);
-    RefuseTiles(*plan.format);
-    return plan;
   }
 
   // For an input that no run observes: only the weight has scales.
-  OperandPlan Converted(OperandConfig config) const {
+  OperandPlan Converted(const Activation& activation, OperandConfig config) const {
     config.rule = "cast";
-    OperandPlan plan = MakeActivation(config);
+    OperandPlan plan = MakeActivation(activation, config);
     plan.note = "behind the blocks that a run computes: its input is converted without a scale";
     return plan;
   }
 
-  void RefuseTiles(const NumberFormat& format) const {
-    if (!format.tile_scales()) return;
-    throw UsageError("format '" + std::string(format.name()) + "' has scales per block, which " +
-                         std::string(model_.kind()) + " models cannot be written with yet",
+  void RefuseTiles(const OperandConfig& config) const {
+    if (model_.kind() != "onnx") return;
+    throw UsageError("format '" + config.format + "' with granularity " +
+                         std::string(GranularityName(config.granularity)) +
+                         ": onnx models cannot be written with such scales yet",
                      "compare it with --compare, or choose a format with a scale per tensor or "
                      "channel");
   }
 
-  Error Unsupported(const std::string& operand, const OperandConfig& config) const {
-    return UsageError(operand + " of granularity '" +
-                          std::string(GranularityName(config.granularity)) +
-                          "' cannot be written for " + std::string(model_.kind()) + " models",
-                      "known: weights tensor, channel; activations tensor");
+  WeightPlan MakeWeight(const Weight& weight, OperandConfig config) const {
+    const std::optional<TileScales> tiles = context_.formats.Get(config.format).tile_scales();
+    if (tiles) {
+      config.granularity = GranularityOf(tiles->weight);
+      if (tiles->encoding == ScaleEncoding::kE8M0 && config.rule != "max") {
+        throw UsageError("weights of format '" + config.format + "' with rule '" + config.rule +
+                             "': its scales are powers of two that follow from the largest "
+                             "magnitude of each group",
+                         "use rule max for these layers");
+      }
+    }
+    WeightPlan plan;
+    static_cast<OperandPlan&>(plan) = MakeOperand(config);
+    if (config.granularity == Granularity::kTensor) {
+      plan.tile = {kWholeEdge, kWholeEdge};
+      plan.layout = ChannelLayout::PerTensor(weight.size());
+      return plan;
+    }
+    plan.note = weight.note;
+    plan.layout = weight.channels;
+    if (config.granularity != Granularity::kChannel) {
+      RefuseTiles(config);
+      plan.tile = tiles ? tiles->weight : WeightTile(config.granularity);
+      plan.layout = WeightTiles(weight.channels, plan.tile);
+    }
+    return plan;
+  }
+
+  OperandPlan MakeCache(const OperandConfig& config) const {
+    if (!context_.formats.Get(config.format).tile_scales()) return MakeOperand(config);
+    throw UsageError(
+        "kv_cache of format '" + config.format + "': caches have one static scale",
+        "use a format with a scale per tensor, such as '" + context_.formats.names().front() + "'");
+  }
+
+  OperandPlan MakeActivation(const Activation& activation, OperandConfig config) const {
+    const std::optional<TileScales> tiles = context_.formats.Get(config.format).tile_scales();
+    if (tiles) {
+      config.granularity = GranularityOf(tiles->activation);
+      // Scales that belong to the format need no data, which is all that `cast` asks for.
+      if (config.rule == "cast") config.rule = "max";
+    }
+    if (config.rule == "cast") config.granularity = Granularity::kTensor;
+    OperandPlan plan = MakeOperand(config);
+    if (config.granularity == Granularity::kTensor) return plan;
+    if (config.rule != "max") {
+      throw UsageError("activations of format '" + config.format + "' with granularity " +
+                           std::string(GranularityName(config.granularity)) + " and rule '" +
+                           config.rule + "': such scales are found when the model runs",
+                       "use rule max for these layers, or granularity tensor");
+    }
+    if (activation.mixed_axes) {
+      throw UsageError("the layers that read '" + activation.name +
+                           "' sum over different dimensions of it, so that scales per " +
+                           std::string(GranularityName(config.granularity)) +
+                           " would suit one of them only",
+                       "keep one of these layers, or use granularity tensor for them");
+    }
+    RefuseTiles(config);
+    plan.dynamic = TileScaling{tiles ? tiles->activation : ActivationTile(config.granularity),
+                               tiles ? tiles->encoding : ScaleEncoding::kFp32,
+                               ResolveTarget(*plan.format, plan.params), config.power_of_two};
+    return plan;
   }
 
   const Model& model_;
@@ -213,10 +266,17 @@ std::string UnusableBecause(const TensorStats& stats) {
 
 }  // namespace
 
-std::vector<int> QuantPlan::ObservedActivations() const {
+uint64_t StoredBytes(const WeightPlan& plan) {
+  const bool power = plan.format->scale_encoding() == ScaleEncoding::kE8M0;
+  const size_t scale = power ? 1 : plan.params.scale_dtype == ScaleDType::kBF16 ? 2 : 4;
+  const uint64_t code_bits = plan.layout.size() * static_cast<uint64_t>(plan.format->bits());
+  return (code_bits + 7) / 8 + plan.layout.scale_count() * scale;
+}
+
+std::vector<int> QuantPlan::ObservedActivations(bool dynamic) const {
   std::vector<int> wanted;
   for (const auto& [index, operand] : activations) {
-    if (operand.rule->NeedsData()) wanted.push_back(index);
+    if (operand.NeedsData() || (dynamic && operand.rule->NeedsData())) wanted.push_back(index);
   }
   return wanted;
 }
@@ -247,7 +307,7 @@ std::vector<std::string> KeepUnobserved(const Model& model, const std::vector<Te
     const Layer& layer = model.layers()[i];
     for (const int index : {layer.activation, layer.second_activation}) {
       if (!layer_plan.quantized || index < 0) continue;
-      if (!plan->activations.at(index).rule->NeedsData()) continue;
+      if (!plan->activations.at(index).NeedsData()) continue;
       const std::string reason = UnusableBecause(stats[static_cast<size_t>(index)]);
       if (reason.empty()) continue;
       layer_plan = {false, reason};

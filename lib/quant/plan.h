@@ -3,12 +3,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/model/model.h"
 #include "lib/numeric/number_format.h"
 #include "lib/numeric/tensor_stats.h"
+#include "lib/numeric/tile_scaling.h"
 #include "lib/quant/calibrator.h"
 #include "lib/quant/config.h"
 
@@ -21,10 +23,16 @@ struct OperandPlan {
   OperandConfig config;
   ScaleParams params;
   std::string note;  // why it is coarser than asked, or empty
+  // Activations: scales are found when the model runs, one per tile; there is no static one.
+  std::optional<TileScaling> dynamic;
+
+  // The scale must come from calibration data.
+  bool NeedsData() const { return !dynamic && rule->NeedsData(); }
 };
 
 struct WeightPlan : OperandPlan {
-  ChannelLayout layout;
+  TileScales::Tile tile{1, kWholeEdge};  // outputs x inputs that share a scale
+  TileLayout layout;                     // the same for this weight's dimensions
 };
 
 struct LayerPlan {
@@ -37,9 +45,13 @@ struct QuantPlan {
   std::map<int, WeightPlan> weights;  // by index into Model::weights(): those that are quantized
   std::map<int, OperandPlan> activations;  // by index into Model::activations()
 
-  // Activations whose scale must come from data.
-  std::vector<int> ObservedActivations() const;
+  // Activations whose scale must come from data; with `dynamic`, those as well that have none but
+  // whose rule could choose one.
+  std::vector<int> ObservedActivations(bool dynamic = false) const;
 };
+
+// Bytes that codes and scales of a weight take.
+uint64_t StoredBytes(const WeightPlan& plan);
 
 // Decides for every layer. Throws kUsage when a pattern matches nothing, when layers that share a
 // tensor ask for different things, or when the recipe asks for what this kind of model has no way

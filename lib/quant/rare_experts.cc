@@ -43,7 +43,7 @@ std::map<std::string, std::vector<Expert>> Groups(const Model& model, const Quan
     if (!plan.layers[i].quantized || layer.weight < 0 || layer.activation < 0) continue;
     const auto operand = plan.activations.find(layer.activation);
     const std::optional<std::string> group = GroupOf(layer.name);
-    if (!group || operand == plan.activations.end() || !operand->second.rule->NeedsData()) continue;
+    if (!group || operand == plan.activations.end() || !operand->second.NeedsData()) continue;
     if (const auto found = seen.find(layer.activation); found != seen.end()) {
       groups[found->second.first][found->second.second].layers.push_back(i);
       continue;

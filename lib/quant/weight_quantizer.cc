@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <mutex>
 #include <utility>
@@ -15,45 +16,9 @@ namespace {
 
 constexpr uint32_t kInfinityBits = 0x7F800000;
 
-// A piece of a weight that one call can encode: `size` elements from `begin`, with one scale for
-// all of them or one per element, from scale index `scale` on.
-struct Run {
-  size_t begin;
-  size_t size;
-  size_t scale;
-  bool per_value;
-
-  ScaleOperand Operand(const std::vector<float>& scales) const {
-    return {&scales[scale], per_value};
-  }
-};
-
 // Elements per parallel piece: large enough to hide the cost of a task, small enough for the L2
 // cache.
 constexpr size_t kPiece = size_t{1} << 16;
-
-// Calls visit(run) for every run of piece `piece` in memory order. A run never crosses a piece.
-template <typename Visit>
-void ForEachRun(const ChannelLayout& layout, size_t piece, const Visit& visit) {
-  const size_t end = std::min(layout.size(), (piece + 1) * kPiece);
-  // With interleaved channels a whole row of them is one run; else every channel's inner part is.
-  const bool interleaved = layout.inner == 1;
-  const size_t length = interleaved ? layout.channels : layout.inner;
-  for (size_t at = piece * kPiece; at < end;) {
-    const size_t row = at / length;
-    const size_t offset = at % length;
-    const size_t size = std::min(length - offset, end - at);
-    if (interleaved) {
-      visit(Run{at, size, row / layout.outer * layout.channels + offset, true});
-    } else {
-      const size_t batch = row / (layout.outer * layout.channels);
-      visit(Run{at, size, batch * layout.channels + row % layout.channels, false});
-    }
-    at += size;
-  }
-}
-
-size_t PieceCount(const ChannelLayout& layout) { return (layout.size() + kPiece - 1) / kPiece; }
 
 // Values with one scale that are converted to fp32 all at once; more of them come in pieces.
 constexpr size_t kMostHeld = size_t{1} << 24;
@@ -87,6 +52,18 @@ ValuePieces PiecesOf(const TensorView& weight, size_t begin, size_t n, std::atom
   };
 }
 
+// The size of the tiles where each is one run of memory as long as the others; else 0.
+size_t RunOf(const TileLayout& layout) {
+  size_t first = 0;
+  while (first < layout.tile.size() && layout.tile[first] == 1) ++first;
+  size_t run = 1;
+  for (size_t i = first; i < layout.tile.size(); ++i) {
+    if (layout.tile[i] != layout.shape[i]) return 0;
+    run *= static_cast<size_t>(layout.shape[i]);
+  }
+  return run;
+}
+
 // Once it is known that there is such a value.
 [[noreturn]] void ThrowNonFinite(const std::string& name, const TensorView& weight) {
   std::string what = "a non-finite value";
@@ -107,25 +84,31 @@ ValuePieces PiecesOf(const TensorView& weight, size_t begin, size_t n, std::atom
 }  // namespace
 
 WeightScales SolveWeight(const std::string& name, const TensorView& weight,
-                         const ChannelLayout& layout, const Calibrator& rule,
+                         const TileLayout& layout, const Calibrator& rule,
                          const NumberFormat& format, const ScaleParams& params) {
   const size_t count = layout.scale_count();
+  const bool power = format.scale_encoding() == ScaleEncoding::kE8M0;
   std::vector<ScaleChoice> choices(count);
   std::atomic<bool> finite = true;
-  const bool in_one_run = layout.outer == 1 || layout.channels == 1;
-  if (in_one_run && layout.channel_size() > kMostHeld) {
+  const size_t run = RunOf(layout);
+  if (run > kMostHeld) {
     for (size_t index = 0; index < count; ++index) {
-      const ValuePieces pieces =
-          PiecesOf(weight, index * layout.channel_size(), layout.channel_size(), &finite);
+      const ValuePieces pieces = PiecesOf(weight, index * run, run, &finite);
       choices[index] = rule.SolvePieces(pieces, format, params);
     }
   } else {
-    ForEachChannel(weight, layout, [&](size_t index, std::span<const float> values) {
-      if (!AllFinite(values)) {
+    ForEachTile(weight, layout, [&](size_t index, std::span<const float> values) {
+      const uint32_t most = ScanMagnitudes(values.data(), values.size()).most;
+      if (most >= kInfinityBits) {
         finite = false;
         return;
       }
-      choices[index] = rule.Solve(values, format, params);
+      if (!power) {
+        choices[index] = rule.Solve(values, format, params);
+        return;
+      }
+      choices[index].amax = std::bit_cast<float>(most);
+      choices[index].scale = E8M0Value(E8M0FromAmax(choices[index].amax, format));
     });
   }
   if (!finite) ThrowNonFinite(name, weight);
@@ -139,69 +122,41 @@ WeightScales SolveWeight(const std::string& name, const TensorView& weight,
   return result;
 }
 
-EncodedWeight EncodeWeight(const TensorView& weight, const ChannelLayout& layout,
+EncodedWeight EncodeWeight(const TensorView& weight, const TileLayout& layout,
                            std::vector<float> scales, const NumberFormat& format) {
   EncodedWeight encoded{std::string(format.name()), layout, std::move(scales), {}};
   encoded.codes.resize(layout.size());
-  const size_t element = DTypeSize(weight.dtype);
-  // Formats encode fp32, fp16 and bf16; double is rounded to fp32 first, piece by piece.
-  const bool wide = weight.dtype == DType::kF64;
-  ParallelFor(PieceCount(layout), [&](size_t piece) {
-    std::vector<float> buffer;
-    ForEachRun(layout, piece, [&](const Run& run) {
-      const std::byte* source = weight.data + run.begin * element;
-      DType dtype = weight.dtype;
-      if (wide) {
-        buffer.resize(run.size);
-        ConvertToFloat(DType::kF64, source, run.size, buffer.data());
-        source = reinterpret_cast<const std::byte*>(buffer.data());
-        dtype = DType::kF32;
-      }
-      format.Encode(dtype, source, run.Operand(encoded.scales),
-                    std::span(encoded.codes).subspan(run.begin, run.size));
-    });
-  });
+  EncodeTiles(format, weight, layout, encoded.scales, encoded.codes);
   return encoded;
 }
 
 void DecodeWeight(const EncodedWeight& encoded, const NumberFormat& format,
                   std::span<float> values) {
-  ParallelFor(PieceCount(encoded.layout), [&](size_t piece) {
-    ForEachRun(encoded.layout, piece, [&](const Run& run) {
-      format.Decode(std::span(encoded.codes).subspan(run.begin, run.size),
-                    run.Operand(encoded.scales), values.subspan(run.begin, run.size));
-    });
-  });
+  DecodeTiles(format, encoded.codes, encoded.layout, encoded.scales, values);
 }
 
 ErrorMetrics MeasureWeight(const TensorView& original, const EncodedWeight& encoded,
                            const NumberFormat& format, ScaledExponents* exponents) {
-  const ChannelLayout& layout = encoded.layout;
-  std::vector<ErrorMetrics> parts(PieceCount(layout));
+  const TileLayout& layout = encoded.layout;
+  const size_t size = layout.size();
+  std::vector<ErrorMetrics> parts((size + kPiece - 1) / kPiece);
   std::mutex counting;
   const size_t element = DTypeSize(original.dtype);
   ParallelFor(parts.size(), [&](size_t piece) {
     const size_t begin = piece * kPiece;
-    const size_t size = std::min(layout.size() - begin, kPiece);
-    std::vector<float> x(size);
-    std::vector<float> y(size);
-    ConvertToFloat(original.dtype, original.data + begin * element, size, x.data());
-    std::vector<float> scaled(size);
-    ForEachRun(layout, piece, [&](const Run& run) {
-      const std::span<float> out = std::span(y).subspan(run.begin - begin, run.size);
-      format.Decode(std::span(encoded.codes).subspan(run.begin, run.size),
-                    run.Operand(encoded.scales), out);
-      for (size_t i = 0; i < run.size; ++i) {
-        const float scale = encoded.scales[run.scale + (run.per_value ? i : 0)];
-        scaled[run.begin - begin + i] = x[run.begin - begin + i] / scale;
-      }
-    });
+    const size_t n = std::min(size - begin, kPiece);
+    std::vector<float> x(n);
+    std::vector<float> y(n);
+    ConvertToFloat(original.dtype, original.data + begin * element, n, x.data());
+    const auto codes = std::span(encoded.codes).subspan(begin, n);
+    DecodePart(format, codes, layout, encoded.scales, begin, y);
     parts[piece].Add(x, y);
-    parts[piece].CountRange(scaled, 1.0F, format.OverflowThreshold(), format.OverflowThreshold());
+    DividePart(x, layout, encoded.scales, begin, y);
+    parts[piece].CountRange(y, 1.0F, format.OverflowThreshold(), format.OverflowThreshold());
     if (exponents == nullptr) return;
     ScaledExponents part;
     part.before.Add(x);
-    part.after.Add(scaled);
+    part.after.Add(y);
     const std::scoped_lock lock(counting);  // integer sums: the order does not matter
     exponents->Merge(part);
   });

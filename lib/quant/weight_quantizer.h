@@ -21,12 +21,14 @@ struct WeightScales {
 };
 
 // Throws kModel naming `name` and the element index when a value is not finite.
+// Formats whose scales are powers of two take them from each tile as the format says, whatever the
+// rule.
 WeightScales SolveWeight(const std::string& name, const TensorView& weight,
-                         const ChannelLayout& layout, const Calibrator& rule,
+                         const TileLayout& layout, const Calibrator& rule,
                          const NumberFormat& format, const ScaleParams& params);
 
 // codes[i] = format.encode(weight[i] / its scale), in the weight's own element order.
-EncodedWeight EncodeWeight(const TensorView& weight, const ChannelLayout& layout,
+EncodedWeight EncodeWeight(const TensorView& weight, const TileLayout& layout,
                            std::vector<float> scales, const NumberFormat& format);
 
 // The decoded values, in the weight's own element order; `values` holds layout.size() elements.

@@ -16,6 +16,7 @@
 #include "lib/numeric/error_metrics.h"
 #include "lib/numeric/number_format.h"
 #include "lib/numeric/tensor_stats.h"
+#include "lib/numeric/tile_scaling.h"
 
 namespace hif8 {
 
@@ -26,6 +27,8 @@ struct QuantizedActivation {
   float overflow_threshold = 0;  // of |x / scale|
   bool clip = false;             // values are clipped to +-reference first
   const NumberFormat* format = nullptr;  // null: the format of the written file
+  // Scales are found in the data, tile by tile: `scale` and `reference` mean nothing then.
+  std::optional<TileScaling> dynamic = {};
   // Is shown every tensor of it in the original network, beside the measuring; may be empty.
   std::function<void(const TensorView&)> visit = {};
 };

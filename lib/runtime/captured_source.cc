@@ -76,10 +76,16 @@ class CapturedSource : public ActivationSource {
       if (q.clip) {
         for (float& value : rounded) value = std::clamp(value, -q.reference, q.reference);
       }
-      format->QuantizeDequantize(rounded, ScaleOperand::One(q.scale), rounded);
       ErrorMetrics& error = m.activation[static_cast<size_t>(activation)];
+      if (q.dynamic) {
+        QuantizeDequantizeDynamic(*format, *q.dynamic,
+                                  model_.activations()[static_cast<size_t>(activation)].input_axis,
+                                  tensor.shape, rounded, rounded);
+      } else {
+        format->QuantizeDequantize(rounded, ScaleOperand::One(q.scale), rounded);
+        error.CountRange(x, q.scale, q.overflow_threshold, q.reference);
+      }
       error.Add(x, rounded);
-      error.CountRange(x, q.scale, q.overflow_threshold, q.reference);
       if (q.visit) q.visit(tensor);
     });
     return m;

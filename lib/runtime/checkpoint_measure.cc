@@ -96,7 +96,7 @@ class MeasurePass {
     const int weight = checkpoint_.Locate(tensor).tensor->weight;
     if (weight < 0) return false;
     if (other.layers != nullptr && !UsesWeight(*other.layers, weight)) return false;
-    return written_.number_format().empty() || written_.IsQuantized(weight);
+    return written_.simulated() || written_.IsQuantized(weight);
   }
 
   bool UsesWeight(const LayerSet& layers, int weight) const {

@@ -182,19 +182,14 @@ void CollectPass::RunQuantized(int64_t block, const std::vector<PartLayer>& laye
   }
 }
 
-// The codes of one scale lie together in every layout of a checkpoint.
 void CollectPass::ReadQuantized(const std::string& tensor, int64_t begin, int64_t end,
                                 float* values) const {
   const EncodedWeight& encoded = encoded_.at(tensor);
-  const NumberFormat& format = formats_.Get(encoded.format);
   const auto columns = static_cast<size_t>(checkpoint_.Find(tensor)->entry->shape.back());
-  const size_t run = encoded.layout.channel_size();
-  for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
-    const size_t first = row * columns;
-    format.Decode(std::span(encoded.codes).subspan(first, columns),
-                  ScaleOperand::One(encoded.scales[first / run]), {values, columns});
-    values += columns;
-  }
+  const size_t first = static_cast<size_t>(begin) * columns;
+  const size_t count = static_cast<size_t>(end - begin) * columns;
+  DecodePart(formats_.Get(encoded.format), std::span(encoded.codes).subspan(first, count),
+             encoded.layout, encoded.scales, first, {values, count});
 }
 
 void CollectPass::RunNorm(const std::set<int>& wanted, std::vector<TensorStats>* stats) {

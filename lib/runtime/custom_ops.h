@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/model/graph.h"
 #include "lib/numeric/number_format.h"
+#include "lib/numeric/tile_scaling.h"
 #include "lib/runtime/ort_api.h"
 #include "lib/runtime/tap_sink.h"
 
@@ -26,6 +28,11 @@ class CustomOps {
   // NumberFormat::QuantizeDequantize does it. `scale` has one element or broadcasts against x.
   void AddQuantizeDequantize(const std::string& domain, const std::string& name,
                              const NumberFormat& format);
+
+  // name(x) -> the same with scales found in x: QuantizeDequantizeDynamic of lib/numeric with the
+  // attributes of lib/model/graph.h.
+  void AddDynamicQuantizeDequantize(const std::string& domain, const std::string& name,
+                                    const NumberFormat& format);
 
   void Register(OrtSessionOptions* options) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/core/number_text.h"
 #include "lib/core/parallel.h"
 
 namespace hif8 {
@@ -16,6 +17,10 @@ std::string KeyOf(const PartOptions& options) {
   key += "\n";
   for (const auto& [name, input] : options.inputs) {
     key += "\n" + name + (input.clip ? " clipped " : " ") + input.format;
+    if (input.dynamic) {
+      key += " " + std::to_string(input.axis) + " " + std::to_string(input.dynamic->tile.inputs) +
+             (input.dynamic->power_of_two ? " power " : " ") + ShortestText(input.dynamic->target);
+    }
   }
   key += "\n";
   for (const std::string& name : options.weights) key += "\n" + name;
@@ -32,10 +37,12 @@ const PartSession& PartSessions::Get(const PartOptions& options) {
   settings.log = log_;
   settings.taps = taps_;
   for (const auto& [name, input] : options.inputs) {
-    const std::string op = QuantizeOperator(input.format);
+    const std::string op = QuantizeOperator(input);
     const bool known = std::any_of(settings.operators.begin(), settings.operators.end(),
                                    [&](const NativeOperator& o) { return o.name == op; });
-    if (!known) settings.operators.push_back({kQuantizeDomain, op, &formats_.Get(input.format)});
+    if (known) continue;
+    settings.operators.push_back(
+        {kQuantizeDomain, op, &formats_.Get(input.format), input.dynamic.has_value()});
   }
   entry.session = std::make_unique<Session>(entry.part.graph, settings);
   return entry;
@@ -88,11 +95,13 @@ std::map<std::string, QuantizedInput> QuantizedInputs(
   for (const PartLayer& layer : layers) {
     for (const std::string& name : {layer.activation, layer.second_activation}) {
       if (name.empty()) continue;
-      const auto found = quantized.find(checkpoint.ActivationIndex(prefix + name));
+      const int index = checkpoint.ActivationIndex(prefix + name);
+      const auto found = quantized.find(index);
       if (found == quantized.end()) continue;
       const NumberFormat* format = found->second.format;
       inputs[name] = {format != nullptr ? std::string(format->name()) : usual_format,
-                      found->second.clip};
+                      found->second.clip, found->second.dynamic,
+                      checkpoint.activations()[static_cast<size_t>(index)].input_axis};
     }
   }
   return inputs;

@@ -94,8 +94,10 @@ class OriginalSink : public TapSink {
     const auto found = options_.quantized.find(taps_[static_cast<size_t>(id)].index);
     if (found == options_.quantized.end()) return;
     const QuantizedActivation& how = found->second;
-    std::vector<float> buffer;
-    metrics.CountRange(AsFloats(x, &buffer), how.scale, how.overflow_threshold, how.reference);
+    if (!how.dynamic) {
+      std::vector<float> buffer;
+      metrics.CountRange(AsFloats(x, &buffer), how.scale, how.overflow_threshold, how.reference);
+    }
     if (how.visit) how.visit(x);
   }
 

@@ -118,7 +118,9 @@ Session::Session(const RunnableGraph& graph, const SessionOptions& options)
     impl_->log.sink = options.log != nullptr ? options.log : &NullLog();
     impl_->operators.AddTaps(options.taps, &impl_->tap_error);
     for (const NativeOperator& native : options.operators) {
-      impl_->operators.AddQuantizeDequantize(native.domain, native.name, *native.format);
+      const auto add = native.dynamic ? &CustomOps::AddDynamicQuantizeDequantize
+                                      : &CustomOps::AddQuantizeDequantize;
+      (impl_->operators.*add)(native.domain, native.name, *native.format);
     }
     Ort::SessionOptions ort = MakeOptions(graph, options, &impl_->log);
     impl_->operators.Register(ort);

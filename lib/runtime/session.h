@@ -15,11 +15,12 @@
 namespace hif8 {
 
 // An operator name(x, scale) that is computed by a number format's QuantizeDequantize instead of
-// the model-local function of that name.
+// the model-local function of that name; or, `dynamic`, name(x) with scales found in x.
 struct NativeOperator {
   std::string domain;
   std::string name;
   const NumberFormat* format = nullptr;  // must outlive the session
+  bool dynamic = false;
 };
 
 struct SessionOptions {

@@ -151,9 +151,8 @@ double MeasuredDb(const Column& column, const std::vector<float>& x) {
     ForEachTile(view, layout, [&](size_t index, std::span<const float> values) {
       float amax = 0;
       for (const float value : values) amax = std::max(amax, std::fabs(value));
-      const bool power =
-          format.tile_scales() && format.tile_scales()->encoding == ScaleEncoding::kE8M0;
-      scales[index] = power ? E8M0Scale(values, format) : amax / format.DefaultTarget();
+      const bool power = format.scale_encoding() == ScaleEncoding::kE8M0;
+      scales[index] = power ? E8M0Value(E8M0FromAmax(amax, format)) : amax / format.DefaultTarget();
     });
   }
   std::vector<float> y(x.size());

@@ -10,9 +10,16 @@ namespace hif8 {
 namespace {
 
 // The scale index of element i.
-size_t ScaleIndex(const ChannelLayout& layout, size_t i) {
-  const size_t channel = i / layout.inner % layout.channels;
-  return i / (layout.outer * layout.channels * layout.inner) * layout.channels + channel;
+size_t ScaleIndex(const TileLayout& layout, size_t i) {
+  size_t index = 0, weight = 1;
+  for (size_t d = layout.shape.size(); d-- > 0;) {
+    const auto size = static_cast<size_t>(layout.shape[d]);
+    const auto edge = static_cast<size_t>(layout.tile[d]);
+    index += i % size / edge * weight;
+    weight *= (size + edge - 1) / edge;
+    i /= size;
+  }
+  return index;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "formats/builtin.h"
 #include "lib/core/parallel.h"
+#include "lib/numeric/tile_scaling.h"
 
 namespace hif8 {
 namespace {
@@ -42,7 +43,7 @@ std::vector<LayoutCase> Cases() {
       {"block_wide", TileLayout::Tiles({130, 20000}, 0, 1, Tile{128, 128})},
       {"activation_block", TileLayout::Tiles({2, 5, 300}, 1, 2, Tile{1, 128})},
       {"single_elements", TileLayout::Tiles({6, 7}, 0, 1, Tile{1, 1})},
-      {"from_channels", TileLayout::FromChannels({3, 5, 7, 11})},
+      {"from_channels", TileLayout(ChannelLayout{3, 5, 7, 11})},
       {"empty", TileLayout::PerChannel({0, 8}, 0)},
   };
 }
@@ -151,7 +152,7 @@ TEST(TileLayout, ScaleShapes) {
   EXPECT_EQ(TileLayout::PerChannel({37, 3, 5}, 0).scale_shape(), (Shape{37, 1, 1}));
   EXPECT_EQ(TileLayout::PerToken({2, 9, 33}).scale_shape(), (Shape{2, 9, 1}));
   EXPECT_EQ(TileLayout::PerTensor({4, 4}).scale_count(), 1U);
-  EXPECT_EQ(TileLayout::FromChannels(ChannelLayout::Axis({8, 16, 3}, 1)).scale_count(), 16U);
+  EXPECT_EQ(TileLayout(ChannelLayout::Axis({8, 16, 3}, 1)).scale_count(), 16U);
 }
 
 TEST(E8M0, ScalesOfTheSpecification) {
@@ -177,7 +178,10 @@ TEST(E8M0, AnAllZeroGroupAndNonFiniteValues) {
   for (const char* name : {"mxfp8", "mxfp4"}) {
     const NumberFormat& format = BuiltinFormats().Get(name);
     std::vector<float> x(64, 0.0F);
-    const float scale = E8M0Scale(x, format);
+    const TileScaling scaling{kGroupTile, ScaleEncoding::kE8M0};
+    const TileLayout layout = TileLayout::PerTensor({64});
+    const TensorView view{DType::kF32, {64}, reinterpret_cast<const std::byte*>(x.data())};
+    const float scale = FindScales(view, layout, format, scaling)[0];
     EXPECT_EQ(scale, 0x1p-127F);
     std::vector<uint8_t> codes(x.size(), 1);
     format.Encode(DType::kF32, reinterpret_cast<const std::byte*>(x.data()),
@@ -186,7 +190,8 @@ TEST(E8M0, AnAllZeroGroupAndNonFiniteValues) {
     x[3] = std::numeric_limits<float>::infinity();
     x[5] = std::numeric_limits<float>::quiet_NaN();
     x[7] = -1.5F;
-    EXPECT_EQ(E8M0Scale(x, format), std::ldexp(1.0F, -std::ilogb(format.MaxFinite())));
+    EXPECT_EQ(FindScales(view, layout, format, scaling)[0],
+              std::ldexp(1.0F, -std::ilogb(format.MaxFinite())));
   }
 }
 

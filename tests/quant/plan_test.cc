@@ -48,7 +48,7 @@ TEST(Plan, EverythingByDefault) {
   const QuantPlan plan = PlanFor(model, "");
   EXPECT_EQ(plan.weights.size(), 8U);
   EXPECT_EQ(plan.ObservedActivations().size(), 8U);
-  EXPECT_EQ(plan.weights.at(0).layout.channels, 8U);
+  EXPECT_EQ(plan.weights.at(0).layout.scale_count(), 8U);
   const Coverage coverage = ComputeCoverage(model, plan);
   EXPECT_EQ(coverage.parameters, 1.0);
   EXPECT_EQ(coverage.macs, 1.0);

@@ -127,8 +127,8 @@ TEST(WeightQuantizer, NonFiniteWeightsAreNamed) {
     std::vector<float> values = RandomValues(100);
     values[37] = bad;
     try {
-      SolveWeight("encoder.weight", View(values), {1, 10, 10, 1}, BuiltinCalibrators().Get("max"),
-                  BuiltinFormats().Get("hif8"), {});
+      SolveWeight("encoder.weight", View(values), ChannelLayout{1, 10, 10, 1},
+                  BuiltinCalibrators().Get("max"), BuiltinFormats().Get("hif8"), {});
       FAIL() << "accepted " << bad;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kModel);

@@ -4,12 +4,12 @@
 
 namespace hif8 {
 
-StoredShapes ShapesFor(const Shape& weight, const ChannelLayout& layout) {
+StoredShapes ShapesFor(const Shape& weight, const TileLayout& layout) {
   if (layout.scale_count() == 1) return {weight, {}, false};
-  const ScaleAxes wanted = {
-      {static_cast<int64_t>(layout.batch), static_cast<int64_t>(layout.outer),
-       static_cast<int64_t>(layout.channels), static_cast<int64_t>(layout.inner)},
-      {true, false, true, false}};
+  ScaleAxes wanted = ScaleAxes::None(layout.shape);
+  for (size_t i = 0; i < layout.shape.size(); ++i) {
+    wanted.scaled[i] = layout.tile[i] != layout.shape[i];
+  }
   const std::optional<ScaleAxes> own = Reshaped(wanted, weight);
   StoredShapes shapes{weight, {}, !own};
   const ScaleAxes& axes = own ? *own : wanted;
@@ -20,20 +20,17 @@ StoredShapes ShapesFor(const Shape& weight, const ChannelLayout& layout) {
   return shapes;
 }
 
-bool LayoutFor(const Shape& codes, const Shape& scales, ChannelLayout* layout) {
+bool LayoutFor(const Shape& codes, const Shape& scales, TileLayout* layout) {
   if (ElementCount(scales) == 1) {
-    *layout = ChannelLayout::PerTensor(ElementCount(codes));
+    *layout = TileLayout::PerTensor(codes);
     return true;
   }
   if (scales.size() != codes.size()) return false;
-  ScaleAxes axes = ScaleAxes::None(codes);
+  *layout = TileLayout::PerTensor(codes);
   for (size_t i = 0; i < codes.size(); ++i) {
     if (scales[i] != codes[i] && scales[i] != 1) return false;
-    axes.scaled[i] = scales[i] == codes[i];
+    if (scales[i] == codes[i]) layout->tile[i] = 1;
   }
-  const std::optional<ChannelLayout> found = LayoutOf(axes);
-  if (!found) return false;
-  *layout = *found;
   return true;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/core/tensor.h"
-#include "lib/numeric/scale_layout.h"
+#include "lib/numeric/block_scale.h"
 
 namespace hif8 {
 
@@ -12,9 +12,9 @@ struct StoredShapes {
   bool reshape = false;  // codes are stored under other dimensions than the weight's
 };
 
-// The weight's own dimensions where the layout follows them, else [batch, outer, channels, inner].
-StoredShapes ShapesFor(const Shape& weight, const ChannelLayout& layout);
+// The weight's own dimensions where the layout follows them, else those of the layout.
+StoredShapes ShapesFor(const Shape& weight, const TileLayout& layout);
 // The way back; false when the scales do not broadcast to the codes as a layout describes.
-bool LayoutFor(const Shape& codes, const Shape& scales, ChannelLayout* layout);
+bool LayoutFor(const Shape& codes, const Shape& scales, TileLayout* layout);
 
 }  // namespace hif8

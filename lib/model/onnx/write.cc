@@ -17,25 +17,6 @@ namespace {
 
 constexpr int64_t kFunctionsIr = 8;  // the first IR version with model-local functions
 
-// The decoded values as fp32, in the weight's own element order.
-std::vector<float> Decode(const EncodedWeight& encoded, const NumberFormat& format) {
-  const ChannelLayout& layout = encoded.layout;
-  std::vector<float> values(layout.size());
-  size_t at = 0;
-  for (size_t row = 0; row < layout.batch * layout.outer; ++row) {
-    const float* scales = &encoded.scales[row / layout.outer * layout.channels];
-    const size_t runs = layout.inner == 1 ? 1 : layout.channels;
-    const size_t size = layout.inner == 1 ? layout.channels : layout.inner;
-    for (size_t run = 0; run < runs; ++run, at += size) {
-      const ScaleOperand scale =
-          layout.inner == 1 ? ScaleOperand::PerValue(scales) : ScaleOperand::One(scales[run]);
-      format.Decode(std::span(encoded.codes).subspan(at, size), scale,
-                    std::span(values).subspan(at, size));
-    }
-  }
-  return values;
-}
-
 bool HasFunction(const onnx::ModelProto& model, std::string_view domain, std::string_view name) {
   return std::any_of(model.functions().begin(), model.functions().end(), [&](const auto& function) {
     return function.domain() == domain && function.name() == name;
@@ -174,7 +155,9 @@ class Writer {
 
   void StoreDecoded(const Definition& source, const EncodedWeight& encoded, const Weight& weight,
                     const std::string& new_name) {
-    const std::vector<float> values = Decode(encoded, formats_.Get(encoded.format));
+    std::vector<float> values(encoded.codes.size());
+    DecodeTiles(formats_.Get(encoded.format), encoded.codes, encoded.layout, encoded.scales,
+                values);
     std::vector<std::byte> bytes(values.size() * DTypeSize(weight.dtype));
     ConvertFromFloat(weight.dtype, values.data(), values.size(), bytes.data());
     onnx::TensorProto tensor;

@@ -4,7 +4,9 @@
 
 namespace hif8 {
 
-std::string QuantizeOperator(const std::string& format) { return "QuantizeDequantize_" + format; }
+std::string QuantizeOperator(const QuantizedInput& input) {
+  return (input.dynamic ? "DynamicQuantizeDequantize_" : "QuantizeDequantize_") + input.format;
+}
 
 int BlockEmitter::AddTap(TapKind kind, const std::string& name) {
   part_.taps.push_back({kind, name});
@@ -31,6 +33,17 @@ BlockEmitter::Operand BlockEmitter::Activation(const std::string& x, const std::
 
 std::string BlockEmitter::QuantizeDequantize(const std::string& x, const std::string& name,
                                              const QuantizedInput& input) {
+  if (input.dynamic) {
+    const TileScaling& scaling = *input.dynamic;
+    const bool power = scaling.encoding == ScaleEncoding::kE8M0;
+    return graph_.Node(QuantizeOperator(input), {x},
+                       {{std::string(kAxisAttribute), int64_t{input.axis}},
+                        {std::string(kTileAttribute), static_cast<int64_t>(scaling.tile.inputs)},
+                        {std::string(kE8M0Attribute), int64_t{power}},
+                        {std::string(kPowerOfTwoAttribute), int64_t{scaling.power_of_two}},
+                        {std::string(kTargetAttribute), scaling.target}},
+                       kQuantizeDomain);
+  }
   const std::string scale = name + ":scale";
   if (inputs_.insert(scale).second) {
     graph_.Input(scale, DType::kF32, {});
@@ -45,7 +58,7 @@ std::string BlockEmitter::QuantizeDequantize(const std::string& x, const std::st
     }
     clipped = graph_.Node("Clip", {x, graph_.Node("Neg", {limit}), limit});
   }
-  return graph_.Node(QuantizeOperator(input.format), {clipped, scale}, {}, kQuantizeDomain);
+  return graph_.Node(QuantizeOperator(input), {clipped, scale}, {}, kQuantizeDomain);
 }
 
 const std::string& BlockEmitter::Running(const Operand& x) const {
@@ -82,7 +95,7 @@ std::string BlockEmitter::LayerOutput(const std::string& y, const std::string& q
 
 std::string BlockEmitter::Linear(const Operand& x, const std::string& name, int64_t out, int64_t in,
                                  bool bias) {
-  part_.layers.push_back({name, "Linear", x.activation, "", ""});
+  part_.layers.push_back({name, "Linear", x.activation, "", -1, ""});
   const Shape shape = {out, in};
   const std::string tensor = name + ".weight";
   const bool quantized = options_.mode != PartMode::kObserve && options_.weights.contains(name);
@@ -101,8 +114,9 @@ std::string BlockEmitter::Linear(const Operand& x, const std::string& name, int6
   return LayerOutput(y, other, name);
 }
 
-std::string BlockEmitter::Product(const Operand& a, const Operand& b, const std::string& name) {
-  part_.layers.push_back({name, "MatMul", a.activation, b.activation, "attention"});
+std::string BlockEmitter::Product(const Operand& a, const Operand& b, int b_axis,
+                                  const std::string& name) {
+  part_.layers.push_back({name, "MatMul", a.activation, b.activation, b_axis, "attention"});
   const std::string y = graph_.Node("MatMul", {Running(a), Running(b)});
   const bool quantized = a.quantized != a.original || b.quantized != b.original;
   if (!quantized) return y;
@@ -112,7 +126,7 @@ std::string BlockEmitter::Product(const Operand& a, const Operand& b, const std:
 
 std::string BlockEmitter::Cache(const std::string& x, const std::string& name) {
   const Operand operand = Activation(x, name);
-  part_.layers.push_back({name, "Cache", name, "", "kv_cache"});
+  part_.layers.push_back({name, "Cache", name, "", -1, "kv_cache"});
   return Running(operand);
 }
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "lib/model/graph.h"
 #include "lib/model/onnx/graph_builder.h"
+#include "lib/numeric/tile_scaling.h"
 
 namespace hif8 {
 
@@ -20,6 +22,7 @@ struct PartLayer {
   std::string op;                 // "Linear", "MatMul" (two activations), "Cache"
   std::string activation;         // what it reads
   std::string second_activation;  // of a product
+  int second_axis = -1;           // the dimension of it that the product sums over
   std::string option;             // the recipe key that asks for it; empty: always quantized
 };
 
@@ -55,6 +58,9 @@ enum class PartMode {
 struct QuantizedInput {
   std::string format;
   bool clip = false;  // to +-"<name>:limit", a graph input, before rounding
+  // Scales are found in the data, along `axis`; else the scale is a graph input.
+  std::optional<TileScaling> dynamic = {};
+  int axis = -1;
 };
 
 struct PartOptions {
@@ -65,9 +71,9 @@ struct PartOptions {
 };
 
 // The operator that rounds to a format's grid: name "QuantizeDequantize_<format>", to be registered
-// as a native operator of the session.
+// as a native operator of the session; "DynamicQuantizeDequantize_<format>" with scales of its own.
 inline constexpr const char* kQuantizeDomain = "calibration.quantize";
-std::string QuantizeOperator(const std::string& format);
+std::string QuantizeOperator(const QuantizedInput& input);
 
 class BlockEmitter {
  public:
@@ -85,8 +91,9 @@ class BlockEmitter {
   Operand Activation(const std::string& x, const std::string& name, bool tap = true);
   // y = x W^T (+ b) with W "<name>.weight" of shape [out, in].
   std::string Linear(const Operand& x, const std::string& name, int64_t out, int64_t in, bool bias);
-  // The product of two activations, batched over the leading dimensions.
-  std::string Product(const Operand& a, const Operand& b, const std::string& name);
+  // The product of two activations, batched over the leading dimensions. `b_axis`: the dimension
+  // that is summed over in the second one as it was when it was quantized.
+  std::string Product(const Operand& a, const Operand& b, int b_axis, const std::string& name);
   // A tensor that is kept in the KV cache; returns what the running network goes on with.
   std::string Cache(const std::string& x, const std::string& name);
   // x / rms(x) * weight over the last dimension.

@@ -143,6 +143,7 @@ void Checkpoint::ConnectPart(const std::string& prefix, const std::vector<PartLa
     layer.activation = AddActivation(prefix + described.activation);
     if (!described.second_activation.empty()) {
       layer.second_activation = AddActivation(prefix + described.second_activation);
+      activations_[static_cast<size_t>(layer.second_activation)].input_axis = described.second_axis;
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "lib/model/safetensors/encode_ahead.h"
 #include "lib/model/safetensors/json_text.h"
 #include "lib/model/safetensors/output_layout.h"
+#include "lib/numeric/packed_codes.h"
 
 namespace hif8 {
 namespace fs = std::filesystem;
@@ -73,8 +74,11 @@ class ShardWriter {
       case Kind::kCodes:
         Take(tensor);
         return WriteBytes(std::as_bytes(std::span(encoded_.codes)));
+      case Kind::kPacked:
+        Take(tensor);
+        return WritePacked();
       case Kind::kScales:
-        return WriteFloats(encoded_.scales, tensor.entry.dtype);
+        return WriteScales(tensor.entry.dtype);
       case Kind::kSimulated:
         Take(tensor);
         return WriteDecoded(tensor.entry.dtype);
@@ -84,6 +88,22 @@ class ShardWriter {
   }
 
   void WriteBytes(std::span<const std::byte> bytes) { writer_->Write(index_, bytes); }
+
+  void WriteScales(DType dtype) {
+    if (dtype != DType::kU8) return WriteFloats(encoded_.scales, dtype);
+    std::vector<uint8_t> exponents;
+    exponents.reserve(encoded_.scales.size());
+    for (const float scale : encoded_.scales) exponents.push_back(E8M0Code(scale));
+    WriteBytes(std::as_bytes(std::span(exponents)));
+  }
+
+  void WritePacked() {
+    const auto columns = static_cast<size_t>(encoded_.layout.shape.back());
+    if (columns == 0) return;
+    std::vector<uint8_t> packed(encoded_.codes.size() / columns * PackedRowBytes(columns));
+    PackCodes(encoded_.codes, columns, packed);
+    WriteBytes(std::as_bytes(std::span(packed)));
+  }
 
   void WriteFloats(std::span<const float> values, DType dtype) {
     std::vector<std::byte> bytes;
@@ -98,7 +118,7 @@ class ShardWriter {
   void Take(const OutputTensor& tensor) {
     encoded_ = {};  // before the next one comes, for the sake of memory
     encoded_ = encoder_->Take();
-    if (encoded_.codes.size() != ElementCount(tensor.entry.shape)) {
+    if (encoded_.codes.size() != ElementCount(tensor.source->entry->shape)) {
       throw Error(ErrorCode::kBug, "codes of another size than the weight", "", tensor.entry.name);
     }
   }
@@ -116,19 +136,15 @@ class ShardWriter {
     }
   }
 
-  // The codes of one scale lie together in every layout of this module.
   void WriteDecoded(DType dtype) {
     const NumberFormat& format = formats_.Get(encoded_.format);
-    const size_t size = encoded_.layout.channel_size();
+    const std::span<const uint8_t> codes = encoded_.codes;
     std::vector<float> values;
-    for (size_t s = 0; s < encoded_.scales.size(); ++s) {
-      const auto codes = std::span<const uint8_t>(encoded_.codes).subspan(s * size, size);
-      for (size_t i = 0; i < size; i += kPiece) {
-        const auto piece = codes.subspan(i, std::min(kPiece, size - i));
-        values.resize(piece.size());
-        format.Decode(piece, ScaleOperand::One(encoded_.scales[s]), values);
-        WriteFloats(values, dtype);
-      }
+    for (size_t i = 0; i < codes.size(); i += kPiece) {
+      const auto piece = codes.subspan(i, std::min(kPiece, codes.size() - i));
+      values.resize(piece.size());
+      DecodePart(format, piece, encoded_.layout, encoded_.scales, i, values);
+      WriteFloats(values, dtype);
     }
   }
 
@@ -170,8 +186,11 @@ void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
     if (!source.Writes(*shard.source)) continue;
     if (finished.IsFinished(shard.name, fingerprints.back())) continue;
     for (const OutputTensor& tensor : shard.tensors) {
-      if (tensor.kind != Kind::kCodes && tensor.kind != Kind::kSimulated) continue;
-      weights.push_back({tensor.weight, ElementCount(tensor.entry.shape)});
+      if (tensor.kind != Kind::kCodes && tensor.kind != Kind::kPacked &&
+          tensor.kind != Kind::kSimulated) {
+        continue;
+      }
+      weights.push_back({tensor.weight, ElementCount(tensor.source->entry->shape)});
     }
   }
   const uint64_t ahead = CodesAhead(source, weights);

@@ -23,7 +23,6 @@ struct CheckpointPlan {
   // Static scales of the KV cache, by index into layers() of the layers with option "kv_cache",
   // written as <layer name>_scale.
   std::map<int, float> cache_scales;
-  DType weight_scale_dtype = DType::kF32;  // F32 or BF16
   // Decoded weights in the source's own dtype instead of codes, and no quantization_config.
   bool simulated = false;
   // Everything else that decides the codes (the resolved recipe), as a hash or text: finished

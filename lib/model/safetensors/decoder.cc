@@ -180,7 +180,7 @@ class BlockWriter {
     const auto k = Map(e_.Activation(keys, "self_attn.qk.key"), [&](const std::string& x) {
       return Transpose(x, {0, 2, 1});
     });
-    const std::string scores = e_.Product(q, k, "self_attn.qk");
+    const std::string scores = e_.Product(q, k, -1, "self_attn.qk");
     const std::string scaled =
         g_.Node("Mul", {scores, g_.Scalar(static_cast<float>(s_.softmax_scale))});
     // [kv_heads, group * T, T] -> [heads, T, T], where the mask fits.
@@ -197,7 +197,7 @@ class BlockWriter {
                 {{"axis", int64_t{0}}});
     const auto p = e_.Activation(g_.Node("Reshape", {soft, rows}), "self_attn.pv.probability");
     const auto v = e_.Activation(values, "self_attn.pv.value");
-    const std::string mixed = e_.Product(p, v, "self_attn.pv");
+    const std::string mixed = e_.Product(p, v, -2, "self_attn.pv");
     return Reshape(mixed, {s_.heads, -1, value_dim});
   }
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "lib/core/error.h"
+#include "lib/numeric/packed_codes.h"
 
 namespace hif8 {
 namespace {
@@ -78,9 +78,15 @@ class Layout {
       Mark(&Add(Kind::kSimulated, tensor.name(), OwnDType(tensor), shape), tensor);
       return;
     }
-    Mark(&Add(Kind::kCodes, tensor.name(), CodeDType(scheme.weight_format), shape), tensor);
-    Mark(&Add(Kind::kScales, WeightScaleName(tensor.name()), plan_.weight_scale_dtype,
-              ScaleShape(tensor, scheme)),
+    if (scheme.weight_bits == 4) {
+      Shape packed = shape;
+      packed.back() = static_cast<int64_t>(PackedRowBytes(static_cast<size_t>(shape.back())));
+      Mark(&Add(Kind::kPacked, PackedName(tensor.name()), DType::kU8, packed), tensor);
+    } else {
+      Mark(&Add(Kind::kCodes, tensor.name(), CodeDType(scheme.weight_format), shape), tensor);
+    }
+    Mark(&Add(Kind::kScales, WeightScaleName(tensor.name()), scheme.scale_dtype,
+              ScaleShape(shape, scheme)),
          tensor);
     if (const auto scale = plan_.input_scales.find(layer); scale != plan_.input_scales.end()) {
       AddValue(InputScaleName(tensor.name()), scale->second);
@@ -92,17 +98,10 @@ class Layout {
     output->weight = tensor.weight;
   }
 
-  static Shape ScaleShape(const CheckpointTensor& tensor, const LayerScheme& scheme) {
+  static Shape ScaleShape(const Shape& shape, const LayerScheme& scheme) {
     if (scheme.weight_granularity == Granularity::kTensor) return {1};
-    if (scheme.weight_granularity != Granularity::kChannel) {
-      throw UsageError("weights of a checkpoint with one scale per " +
-                           std::string(GranularityName(scheme.weight_granularity)) +
-                           " cannot be written",
-                       "use granularity channel or tensor", tensor.name());
-    }
-    Shape shape = tensor.entry->shape;
-    shape.back() = 1;
-    return shape;
+    return TileLayout::Tiles(shape, shape.size() - 2, shape.size() - 1, scheme.weight_tile)
+        .scale_shape();
   }
 
   const Checkpoint& source_;
@@ -113,6 +112,8 @@ class Layout {
 };
 
 }  // namespace
+
+std::string PackedName(const std::string& weight) { return weight + "_packed"; }
 
 std::string WeightScaleName(const std::string& weight) { return weight + "_scale"; }
 

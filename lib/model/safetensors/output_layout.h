@@ -14,6 +14,7 @@ struct OutputTensor {
     kCopy,       // the source's bytes
     kDecoded,    // an FP8 tensor in the checkpoint's own dtype
     kCodes,      // of `weight`
+    kPacked,     // of `weight`, two a byte
     kScales,     // of `weight`
     kSimulated,  // decoded codes of `weight` in the source's own dtype
     kValue       // one fp32 number
@@ -32,11 +33,11 @@ struct OutputShard {
 };
 
 // The names of what belongs to the weight tensor `weight` ("X.weight", or "X" of fused experts).
+std::string PackedName(const std::string& weight);  // of four-bit codes
 std::string WeightScaleName(const std::string& weight);
 std::string InputScaleName(const std::string& weight);
 
-// In the source's order; new scales follow their weights. Throws kUsage for granularities that this
-// kind of file does not hold.
+// In the source's order; new scales follow their weights.
 std::vector<OutputShard> LayOutShards(const Checkpoint& source, const CheckpointPlan& plan);
 
 // Bytes of the tensors of one shard.

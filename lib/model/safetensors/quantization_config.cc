@@ -1,6 +1,8 @@
 #include "lib/model/safetensors/quantization_config.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "lib/core/output_dir.h"
 #include "lib/model/safetensors/json_text.h"
@@ -17,24 +19,37 @@ struct Group {
 
 bool IsInteger(const std::string& format) { return format.starts_with("int"); }
 
-Json Operand(const std::string& format, int bits, Granularity granularity, bool dynamic) {
-  return {{"num_bits", bits},
-          {"type", IsInteger(format) ? "int" : "float"},
-          {"strategy", GranularityName(granularity)},
-          {"symmetric", true},
-          {"dynamic", dynamic},
-          {"observer", dynamic ? "memoryless" : "minmax"},
-          {"observer_kwargs", Json::object()},
-          {"group_size", nullptr},
-          {"block_structure", nullptr},
-          {"actorder", nullptr}};
+Json Operand(const std::string& format, int bits, Granularity granularity, TileScales::Tile tile,
+             bool e8m0, bool dynamic) {
+  // A block of one row is what other programs call a group.
+  if (granularity == Granularity::kBlock && tile.rows == 1) granularity = Granularity::kGroup;
+  Json json = {{"num_bits", bits},
+               {"type", IsInteger(format) ? "int" : "float"},
+               {"strategy", GranularityName(granularity)},
+               {"symmetric", true},
+               {"dynamic", dynamic},
+               {"observer", dynamic ? "memoryless" : "minmax"},
+               {"observer_kwargs", Json::object()},
+               {"group_size", nullptr},
+               {"block_structure", nullptr},
+               {"actorder", nullptr}};
+  if (granularity == Granularity::kGroup) json["group_size"] = tile.inputs;
+  if (granularity == Granularity::kBlock) json["block_structure"] = {tile.rows, tile.inputs};
+  if (e8m0) json["scale_dtype"] = "torch.uint8";
+  return json;
 }
 
+bool IsE8M0(const LayerScheme& scheme) { return scheme.scale_dtype == DType::kU8; }
+
 std::string GroupFormat(const LayerScheme& scheme) {
+  if (IsE8M0(scheme)) return scheme.weight_bits == 4 ? "mxfp4-pack-quantized" : "mxfp8-quantized";
   return IsInteger(scheme.weight_format) ? "int-quantized" : "float-quantized";
 }
 
-// Layers of one scheme together; the largest group first, so that it may stand for all Linear.
+bool IsExpert(const std::string& module) { return module.find(".experts.") != std::string::npos; }
+
+// Layers of one scheme together. The first group may stand for all Linear: the largest one, experts
+// aside, which differ from the rest more often than they do not.
 std::vector<Group> GroupLayers(const Checkpoint& source, const std::map<int, LayerScheme>& layers) {
   std::vector<Group> groups;
   for (const auto& [index, scheme] : layers) {
@@ -43,30 +58,91 @@ std::vector<Group> GroupLayers(const Checkpoint& source, const std::map<int, Lay
     if (group == groups.end()) group = groups.insert(groups.end(), {scheme, {}});
     group->modules.push_back(source.layers()[static_cast<size_t>(index)].name);
   }
-  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-    return a.modules.size() > b.modules.size();
-  });
+  const auto rank = [](const Group& g) {
+    const auto experts = std::count_if(g.modules.begin(), g.modules.end(), IsExpert);
+    return std::pair(static_cast<ptrdiff_t>(g.modules.size()) - experts, g.modules.size());
+  };
+  std::stable_sort(groups.begin(), groups.end(),
+                   [&](const Group& a, const Group& b) { return rank(a) > rank(b); });
   return groups;
 }
 
-Json ConfigGroups(const std::vector<Group>& groups) {
+// The regular expression that matches the names which differ from this one in numbers only.
+std::string NumberPattern(const std::string& name) {
+  std::string pattern;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    if (c >= '0' && c <= '9') {
+      if (i == 0 || name[i - 1] < '0' || name[i - 1] > '9') pattern += "\\d+";
+    } else {
+      if (std::string_view(".^$*+?()[]{}|\\").find(c) != std::string_view::npos) pattern += '\\';
+      pattern += c;
+    }
+  }
+  return pattern;
+}
+
+// How many Linear layers of the checkpoint each pattern matches.
+using PatternCounts = std::map<std::string, size_t>;
+PatternCounts CountPatterns(const Checkpoint& source) {
+  PatternCounts counts;
+  for (const Layer& layer : source.layers()) {
+    if (layer.op == "Linear") ++counts[NumberPattern(layer.name)];
+  }
+  return counts;
+}
+
+// Full names, or one pattern for those that it matches without matching any other Linear.
+Json Targets(const std::vector<std::string>& modules, const PatternCounts& all) {
+  PatternCounts own;
+  for (const std::string& module : modules) ++own[NumberPattern(module)];
+  Json targets = Json::array();
+  for (const std::string& module : modules) {
+    const std::string pattern = NumberPattern(module);
+    const auto count = own.find(pattern);
+    if (count == own.end()) continue;  // listed
+    if (count->second < 2 || count->second != all.at(pattern)) {
+      targets.push_back(module);
+      continue;
+    }
+    targets.push_back("re:^" + pattern + "$");
+    own.erase(count);
+  }
+  return targets;
+}
+
+Json ConfigGroups(const std::vector<Group>& groups, const PatternCounts& patterns) {
   Json json = Json::object();
   for (size_t i = 0; i < groups.size(); ++i) {
     const LayerScheme& scheme = groups[i].scheme;
     Json group;
-    group["targets"] = i == 0 ? Json{"Linear"} : Json(groups[i].modules);
-    group["weights"] =
-        Operand(scheme.weight_format, scheme.weight_bits, scheme.weight_granularity, false);
+    group["targets"] = i == 0 ? Json{"Linear"} : Targets(groups[i].modules, patterns);
+    group["weights"] = Operand(scheme.weight_format, scheme.weight_bits, scheme.weight_granularity,
+                               scheme.weight_tile, IsE8M0(scheme), false);
     group["input_activations"] = nullptr;
     if (!scheme.input_format.empty()) {
-      group["input_activations"] = Operand(scheme.input_format, scheme.input_bits,
-                                           scheme.input_granularity, scheme.input_dynamic);
+      group["input_activations"] =
+          Operand(scheme.input_format, scheme.input_bits, scheme.input_granularity,
+                  scheme.input_tile, scheme.input_e8m0, scheme.input_dynamic);
     }
     group["output_activations"] = nullptr;
-    if (groups.size() > 1) group["format"] = GroupFormat(scheme);
+    if (groups.size() > 1 || IsE8M0(scheme)) group["format"] = GroupFormat(scheme);
     json["group_" + std::to_string(i)] = std::move(group);
   }
   return json;
+}
+
+// The format of U8 codes, which no type says; empty where there are none.
+std::string UnnamedFormat(const std::vector<Group>& groups) {
+  for (const Group& group : groups) {
+    const LayerScheme& scheme = group.scheme;
+    if (scheme.weight_bits == 8 && CodeDType(scheme.weight_format) == DType::kU8) {
+      return scheme.weight_format;
+    }
+    const bool input = !scheme.input_format.empty() && scheme.input_bits == 8;
+    if (input && CodeDType(scheme.input_format) == DType::kU8) return scheme.input_format;
+  }
+  return {};
 }
 
 // Every Linear that is not quantized, by full name. A tied head has no tensor of its own, but
@@ -95,7 +171,7 @@ Json QuantizationConfig(const Checkpoint& source, const std::map<int, LayerSchem
   json["format"] = groups.size() == 1 ? GroupFormat(groups[0].scheme) : "mixed-precision";
   json["quantization_status"] = "compressed";
   json["global_compression_ratio"] = 1;
-  json["config_groups"] = ConfigGroups(groups);
+  json["config_groups"] = ConfigGroups(groups, CountPatterns(source));
   json["ignore"] = KeptLinears(source, layers);
   json["kv_cache_scheme"] = nullptr;
   if (kv_cache) {
@@ -105,14 +181,15 @@ Json QuantizationConfig(const Checkpoint& source, const std::map<int, LayerSchem
                                {"symmetric", true},
                                {"dynamic", false}};
   }
-  json["number_format"] = groups[0].scheme.weight_format;
+  const std::string unnamed = UnnamedFormat(groups);
+  if (!unnamed.empty()) json["number_format"] = unnamed;
   return json;
 }
 
 }  // namespace
 
 DType CodeDType(const std::string& format) {
-  if (format == "fp8_e4m3") return DType::kF8E4M3;
+  if (format.starts_with("fp8_e4m3") || format == "mxfp8") return DType::kF8E4M3;
   if (format == "fp8_e5m2") return DType::kF8E5M2;
   if (IsInteger(format)) return DType::kI8;
   return DType::kU8;

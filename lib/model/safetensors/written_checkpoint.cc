@@ -1,11 +1,14 @@
 #include "lib/model/safetensors/written_checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "lib/core/error.h"
 #include "lib/core/output_dir.h"
 #include "lib/model/safetensors/output_layout.h"
+#include "lib/numeric/packed_codes.h"
 
 namespace hif8 {
 
@@ -18,9 +21,10 @@ WrittenCheckpoint::WrittenCheckpoint(std::shared_ptr<const Checkpoint> source,
   }
   const std::filesystem::path config = folder / "config.json";
   if (std::filesystem::exists(config)) {
-    number_format_ = ModelConfig::Parse(ReadFile(config), config.string())
-                         .Object("quantization_config")
-                         .String("number_format", "");
+    const ModelConfig quantization =
+        ModelConfig::Parse(ReadFile(config), config.string()).Object("quantization_config");
+    simulated_ = quantization.empty();
+    number_format_ = quantization.String("number_format", "");
   }
 }
 
@@ -46,32 +50,67 @@ Tensor WrittenCheckpoint::ReadTensor(const std::string& name) const {
 
 void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& formats,
                                  int64_t begin, int64_t end, float* values) const {
-  const TensorView tensor = ReadTensor(name).view;
   if (begin == end) return;
-  const size_t row = RowSize(tensor.shape);
+  const Shape& shape = source_->Find(name)->entry->shape;
+  const size_t row = RowSize(shape);
   const size_t first = static_cast<size_t>(begin) * row;
-  const auto rows = static_cast<size_t>(end - begin);
+  const size_t count = static_cast<size_t>(end - begin) * row;
+  const SafetensorsFile* shard = nullptr;
+  const bool packed = Find(PackedName(name), &shard) != nullptr;
+  const TensorView tensor = ReadTensor(packed ? PackedName(name) : name).view;
   if (IsFloat(tensor.dtype)) {
-    return ConvertToFloat(tensor.dtype, tensor.data + first * DTypeSize(tensor.dtype), rows * row,
-                          values);
+    const std::byte* from = tensor.data + first * DTypeSize(tensor.dtype);
+    return ConvertToFloat(tensor.dtype, from, count, values);
   }
   const TensorView stored = ReadTensor(WeightScaleName(name)).view;
-  std::vector<float> scales(stored.size());
-  ConvertToFloat(stored.dtype, stored.data, stored.size(), scales.data());
-  const NumberFormat& format = formats.Get(FormatOf(tensor.dtype));
-  const auto* codes = reinterpret_cast<const uint8_t*>(tensor.data) + first;
-  // One scale for all, or one per run of the last dimension.
-  const size_t run = scales.size() == 1 ? rows * row : static_cast<size_t>(tensor.shape.back());
-  for (size_t i = 0; i < rows * row; i += run) {
-    const float& scale = scales[scales.size() == 1 ? 0 : (first + i) / run];
-    format.Decode({codes + i, run}, ScaleOperand::One(scale), {values + i, run});
+  const std::vector<float> scales = ScalesOf(stored);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(tensor.data);
+  std::span<const uint8_t> codes(bytes + (packed ? 0 : first), count);
+  std::vector<uint8_t> unpacked;
+  if (packed) {
+    const auto columns = static_cast<size_t>(shape.back());
+    const size_t width = PackedRowBytes(columns);
+    unpacked.resize(count);
+    UnpackCodes({bytes + first / columns * width, count / columns * width}, columns, unpacked);
+    codes = unpacked;
   }
+  DecodePart(formats.Get(FormatOf(tensor.dtype, stored.dtype, packed)), codes,
+             LayoutOf(shape, stored.shape), scales, first, {values, count});
 }
 
-std::string WrittenCheckpoint::FormatOf(DType dtype) const {
-  if (dtype == DType::kF8E4M3) return "fp8_e4m3";
-  if (dtype == DType::kF8E5M2) return "fp8_e5m2";
-  return dtype == DType::kI8 ? "int8" : number_format_;
+std::vector<float> WrittenCheckpoint::ScalesOf(const TensorView& stored) {
+  std::vector<float> scales(stored.size());
+  if (stored.dtype == DType::kU8) {
+    for (size_t i = 0; i < scales.size(); ++i) {
+      scales[i] = E8M0Value(static_cast<uint8_t>(stored.data[i]));
+    }
+  } else {
+    ConvertToFloat(stored.dtype, stored.data, stored.size(), scales.data());
+  }
+  return scales;
+}
+
+// The tiles that the shapes of codes and scales leave: the edges that are written are 1, 32, 128
+// and whole dimensions, which differ in how many of them there are.
+TileLayout WrittenCheckpoint::LayoutOf(const Shape& codes, const Shape& scales) {
+  if (ElementCount(scales) == 1) return TileLayout::PerTensor(codes);
+  TileLayout layout = TileLayout::PerTensor(codes);
+  for (size_t i = 0; i < codes.size() && i < scales.size(); ++i) {
+    const int64_t whole = std::max<int64_t>(codes[i], 1);
+    for (const int64_t edge : {whole, int64_t{1}, int64_t{128}, int64_t{32}}) {
+      if (edge > whole || (codes[i] + edge - 1) / edge != scales[i]) continue;
+      layout.tile[i] = edge;
+      break;
+    }
+  }
+  return layout;
+}
+
+std::string WrittenCheckpoint::FormatOf(DType codes, DType scales, bool packed) const {
+  if (packed) return "mxfp4";
+  if (codes == DType::kF8E4M3) return scales == DType::kU8 ? "mxfp8" : "fp8_e4m3";
+  if (codes == DType::kF8E5M2) return "fp8_e5m2";
+  return codes == DType::kI8 ? "int8" : number_format_;
 }
 
 bool WrittenCheckpoint::IsQuantized(int index) const {
@@ -81,23 +120,30 @@ bool WrittenCheckpoint::IsQuantized(int index) const {
 }
 
 EncodedWeight WrittenCheckpoint::Read(int index, const std::string& format,
-                                      const ChannelLayout& layout) const {
+                                      const TileLayout& layout) const {
   const std::string& name = source_->weights()[static_cast<size_t>(index)].name;
-  const Tensor codes = ReadTensor(name);
+  const SafetensorsFile* shard = nullptr;
+  const bool packed = Find(PackedName(name), &shard) != nullptr;
+  const Tensor codes = ReadTensor(packed ? PackedName(name) : name);
   const Tensor scales = ReadTensor(WeightScaleName(name));
-  if (codes.view.bytes() != layout.size() || scales.view.size() != layout.scale_count() ||
-      !IsFloat(scales.view.dtype)) {
+  const size_t columns = layout.shape.empty() ? 1 : static_cast<size_t>(layout.shape.back());
+  const size_t bytes = packed
+                           ? layout.size() / std::max<size_t>(columns, 1) * PackedRowBytes(columns)
+                           : layout.size();
+  if (codes.view.bytes() != bytes || scales.view.size() != layout.scale_count() ||
+      (!IsFloat(scales.view.dtype) && scales.view.dtype != DType::kU8)) {
     throw ModelError("codes " + ShapeText(codes.view.shape) + " and scales " +
                          ShapeText(scales.view.shape) + " of '" + name + "' do not fit the plan",
                      "", folder_.string());
   }
-  EncodedWeight encoded;
-  encoded.format = format;
-  encoded.layout = layout;
-  encoded.codes.resize(codes.view.bytes());
-  std::memcpy(encoded.codes.data(), codes.view.data, codes.view.bytes());
-  encoded.scales.resize(scales.view.size());
-  ConvertToFloat(scales.view.dtype, scales.view.data, scales.view.size(), encoded.scales.data());
+  EncodedWeight encoded{format, layout, ScalesOf(scales.view), {}};
+  encoded.codes.resize(layout.size());
+  const auto* data = reinterpret_cast<const uint8_t*>(codes.view.data);
+  if (packed) {
+    UnpackCodes({data, bytes}, columns, encoded.codes);
+  } else {
+    std::memcpy(encoded.codes.data(), data, bytes);
+  }
   return encoded;
 }
 

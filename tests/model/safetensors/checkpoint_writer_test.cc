@@ -168,7 +168,7 @@ TEST_F(CheckpointWriterTest, CodesAndScalesAreWhatTheEncoderGave) {
   const fs::path model = kModels / "random-qwen2";
   const auto checkpoint = Checkpoint::Open(model);
   CheckpointPlan plan = PlanAllLinear(*checkpoint);
-  plan.weight_scale_dtype = DType::kBF16;
+  for (auto& [layer, scheme] : plan.layers) scheme.scale_dtype = DType::kBF16;
   const int q = LayerIndex(*checkpoint, "model.layers.2.self_attn.q_proj");
   plan.input_scales[q] = 0.375f;
   Write(model, plan);

@@ -1,0 +1,47 @@
+// Scales that are found when the data is there: one per tile, from its largest finite magnitude.
+// Of weights in formats that prescribe them, and of activations while a model runs ("dynamic").
+#pragma once
+
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "lib/numeric/block_scale.h"
+#include "lib/numeric/number_format.h"
+
+namespace hif8 {
+
+// As an edge of a tile: the whole dimension.
+inline constexpr size_t kWholeEdge = std::numeric_limits<int64_t>::max();
+
+struct TileScaling {
+  TileScales::Tile tile{1, kWholeEdge};
+  ScaleEncoding encoding = ScaleEncoding::kFp32;
+  float target = 1;           // kFp32: the magnitude that the largest one is mapped to
+  bool power_of_two = false;  // kFp32: rounded up to a power of two
+
+  // kFp32: amax / target, a normal number; 1 when amax is 0. kE8M0: see E8M0FromAmax.
+  float ScaleOf(float amax, const NumberFormat& format) const;
+};
+
+// Tiles of a weight: its outputs are the channels, the layer sums over `inner`, or over `outer`
+// where there is such. A channel of several dimensions (a convolution's) is cut as one run.
+TileLayout WeightTiles(const ChannelLayout& channels, TileScales::Tile tile);
+// Tiles of an activation whose readers sum over `input_axis` (negative: counted from the end). The
+// rows of a tile lie along the dimension before it.
+TileLayout ActivationTiles(const Shape& shape, int input_axis, TileScales::Tile tile);
+
+// One scale per tile of `layout`; values that are not finite are left out.
+std::vector<float> FindScales(const TensorView& tensor, const TileLayout& layout,
+                              const NumberFormat& format, const TileScaling& scaling);
+
+// y = the activation x quantized and dequantized, each tile with its own scale; y may be x's own
+// values.
+void QuantizeDequantizeDynamic(const NumberFormat& format, const TileScaling& scaling,
+                               int input_axis, const Shape& shape, std::span<const float> x,
+                               std::span<float> y);
+
+// The smallest power of two that is not below x (a normal positive number), at most 2^127.
+float CeilPowerOfTwo(float x);
+
+}  // namespace hif8
