@@ -31,7 +31,7 @@ struct Activation {
   std::string name;  // tensor (ONNX) or module input (checkpoints), unique in the model
   // The dimension that the layers sum over; negative: counted from the end.
   int input_axis = -1;
-  int64_t inputs = 0;       // its elements, 0: not known
+  int64_t inputs = 0;       // its elements; -1: not known; 0: needless to know beforehand
   bool mixed_axes = false;  // layers that read it sum over different dimensions
 };
 

@@ -31,6 +31,7 @@ uint64_t OnnxExporter::Write(const ExportRequest& request, const std::filesystem
     OnnxActivationScale& scale = plan.activations[index];
     scale.format = operand.format->name();
     scale.scale = request.activation_scales.at(index);
+    scale.dynamic = operand.dynamic;
     const auto limit = request.activation_limits.find(index);
     if (limit != request.activation_limits.end()) scale.limit = limit->second;
   }

@@ -140,7 +140,7 @@ class Pipeline {
     if (!options_.stats_out.empty()) WriteStatsFile(options_.stats_out, stats);
     result_.calibration_samples = stats.samples;
     result_.synthetic = stats.synthetic;
-    stats_ = ByActivation(std::move(stats));
+    stats_ = ByActivation(std::move(stats), in_.model.activations());
     SolveActivations(stats_);
     if (options_.compare.empty()) stats_.clear();
   }
@@ -225,18 +225,6 @@ class Pipeline {
       stats.records.emplace(in_.model.activations()[at].name, std::move(records[at]));
     }
     return stats;
-  }
-
-  std::vector<TensorStats> ByActivation(StatsFile stats) const {
-    const std::vector<Activation>& activations = in_.model.activations();
-    std::map<std::string, size_t> index;
-    for (size_t i = 0; i < activations.size(); ++i) index[activations[i].name] = i;
-    std::vector<TensorStats> records(activations.size());
-    for (auto& [name, record] : stats.records) {
-      const auto at = index.find(name);
-      if (at != index.end()) records[at->second] = std::move(record);
-    }
-    return records;
   }
 
   void SolveActivations(std::vector<TensorStats>& stats) {

@@ -159,15 +159,6 @@ class Planner {
     return plan;
   }
 
-  void RefuseTiles(const OperandConfig& config) const {
-    if (model_.kind() != "onnx") return;
-    throw UsageError("format '" + config.format + "' with granularity " +
-                         std::string(GranularityName(config.granularity)) +
-                         ": onnx models cannot be written with such scales yet",
-                     "compare it with --compare, or choose a format with a scale per tensor or "
-                     "channel");
-  }
-
   WeightPlan MakeWeight(const Weight& weight, OperandConfig config) const {
     const std::optional<TileScales> tiles = context_.formats.Get(config.format).tile_scales();
     if (tiles) {
@@ -189,7 +180,6 @@ class Planner {
     plan.note = weight.note;
     plan.layout = weight.channels;
     if (config.granularity != Granularity::kChannel) {
-      RefuseTiles(config);
       plan.tile = tiles ? tiles->weight : WeightTile(config.granularity);
       plan.layout = WeightTiles(weight.channels, plan.tile);
     }
@@ -226,7 +216,12 @@ class Planner {
                            " would suit one of them only",
                        "keep one of these layers, or use granularity tensor for them");
     }
-    RefuseTiles(config);
+    if (activation.inputs < 0 && config.granularity != Granularity::kToken) {
+      throw UsageError("the size of the dimension of '" + activation.name +
+                           "' that its layers sum over is not known, so that it cannot be cut "
+                           "into groups",
+                       "use granularity token or tensor for the layers that read it");
+    }
     plan.dynamic = TileScaling{tiles ? tiles->activation : ActivationTile(config.granularity),
                                tiles ? tiles->encoding : ScaleEncoding::kFp32,
                                ResolveTarget(*plan.format, plan.params), config.power_of_two};

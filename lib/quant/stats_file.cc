@@ -166,4 +166,15 @@ StatsFile ReadStatsFiles(std::span<const std::filesystem::path> paths, const Fin
   return all;
 }
 
+std::vector<TensorStats> ByActivation(StatsFile stats, const std::vector<Activation>& activations) {
+  std::map<std::string, size_t> index;
+  for (size_t i = 0; i < activations.size(); ++i) index[activations[i].name] = i;
+  std::vector<TensorStats> records(activations.size());
+  for (auto& [name, record] : stats.records) {
+    const auto at = index.find(name);
+    if (at != index.end()) records[at->second] = std::move(record);
+  }
+  return records;
+}
+
 }  // namespace hif8

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/model/model.h"
 #include "lib/numeric/tensor_stats.h"
@@ -25,6 +26,9 @@ struct StatsFile {
   // models when they differ; `where` names the other one's file.
   void Merge(StatsFile&& later, const std::string& where);
 };
+
+// The records in the order of `activations`; those of other names are left out.
+std::vector<TensorStats> ByActivation(StatsFile stats, const std::vector<Activation>& activations);
 
 // The bytes of a file and back. Throws kModel when the bytes are no statistics file, are truncated
 // or damaged, or of another version.

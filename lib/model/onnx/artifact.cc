@@ -1,6 +1,8 @@
 // Reading back what was written.
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "lib/core/error.h"
 #include "lib/model/onnx/onnx_functions.h"
@@ -8,8 +10,52 @@
 #include "lib/model/onnx/onnx_writer.h"
 #include "lib/model/onnx/scale_shape.h"
 #include "lib/model/onnx/tensor_data.h"
+#include "lib/model/onnx/weight_codes.h"
+#include "lib/numeric/packed_codes.h"
 
 namespace hif8 {
+namespace {
+
+constexpr std::string_view kPackedFormat = "mxfp4";
+
+// Stored scales, and along which dimensions several elements share one.
+struct StoredScales {
+  const onnx::TensorProto* tensor = nullptr;
+  std::map<int64_t, int64_t> edges;  // by axis
+};
+
+// Back through the nodes that look up every element's scale.
+StoredScales FindScales(const OnnxModel::Impl& model, int scope, std::string name) {
+  StoredScales found;
+  Definition at = model.scopes->Find(scope, name);
+  while (at.kind == Definition::Kind::kNode) {
+    const onnx::NodeProto& node = model.scopes->Node(at);
+    const onnx::TensorProto* places = model.scopes->FindConstant(at.scope, InputName(node, 1));
+    if (!IsStandardOp(node, "Gather") || places == nullptr) return {};
+    const auto indices = ReadInts(*places, model.files);
+    if (!indices) return {};
+    found.edges[IntAttribute(node, "axis", 0)] =
+        std::count(indices->begin(), indices->end(), int64_t{0});
+    name = InputName(node, 0);
+    at = model.scopes->Find(at.scope, name);
+  }
+  found.tensor = model.scopes->FindConstant(scope, name);
+  return found;
+}
+
+// How many of the columns count that `bytes` of packed codes a row make: all, or what a Gather
+// behind the node leaves of them.
+int64_t UnpackedColumns(const OnnxModel::Impl& model, int scope, const onnx::NodeProto& node,
+                        int64_t bytes) {
+  for (const onnx::NodeProto& reader : (*model.scopes)[scope].graph->node()) {
+    if (!IsStandardOp(reader, "Gather") || InputName(reader, 0) != node.output(0)) continue;
+    const onnx::TensorProto* places = model.scopes->FindConstant(scope, InputName(reader, 1));
+    if (places != nullptr) return std::min(2 * bytes, TensorShape(*places).at(0));
+  }
+  return 2 * bytes;
+}
+
+}  // namespace
 
 struct OnnxArtifact::Impl {
   std::unique_ptr<OnnxModel> model;
@@ -25,8 +71,8 @@ std::unique_ptr<OnnxArtifact> OnnxArtifact::Open(const std::filesystem::path& fo
   for (int scope = 0; scope < static_cast<int>(scopes.size()); ++scope) {
     for (int i = 0; i < scopes[scope].graph->node_size(); ++i) {
       const onnx::NodeProto& node = scopes[scope].graph->node(i);
-      if (node.op_type() != kDequantizeFunction || FormatOfDomain(node.domain()).empty()) continue;
-      impl->codes[node.doc_string()] = {scope, i};
+      const DequantizedWeight found = FindDequantizedWeight(node);
+      if (!found.format.empty()) impl->codes[found.weight] = {scope, i};
     }
   }
   return std::unique_ptr<OnnxArtifact>(new OnnxArtifact(std::move(impl)));
@@ -49,20 +95,36 @@ EncodedWeight OnnxArtifact::ReadCodes(const std::string& weight) const {
   const auto [scope, index] = it->second;
   const onnx::NodeProto& node = (*model.scopes)[scope].graph->node(index);
   const onnx::TensorProto* codes = model.scopes->FindConstant(scope, InputName(node, 0));
-  const onnx::TensorProto* scales = model.scopes->FindConstant(scope, InputName(node, 1));
+  const StoredScales scales = FindScales(model, scope, InputName(node, 1));
   EncodedWeight encoded;
-  encoded.format = FormatOfDomain(node.domain());
-  if (codes == nullptr || scales == nullptr || codes->data_type() != onnx::TensorProto::UINT8 ||
-      scales->data_type() != onnx::TensorProto::FLOAT ||
-      !LayoutFor(TensorShape(*codes), TensorShape(*scales), &encoded.layout)) {
+  encoded.format = FindDequantizedWeight(node).format;
+  const bool packed = encoded.format == kPackedFormat;
+  Shape shape = codes == nullptr ? Shape{} : TensorShape(*codes);
+  if (packed && !shape.empty()) shape.back() = UnpackedColumns(model, scope, node, shape.back());
+  const std::optional<int64_t> axis =
+      IsStandardDomain(node.domain()) ? std::optional(IntAttribute(node, "axis", 1)) : std::nullopt;
+  if (codes == nullptr || scales.tensor == nullptr ||
+      !LayoutFor(shape, TensorShape(*scales.tensor), axis, scales.edges, &encoded.layout)) {
     throw ModelError("codes and scales of weight '" + weight + "' do not fit together", {}, where);
   }
   const Tensor code_values = ReadTensor(*codes, model.files);
-  const Tensor scale_values = ReadTensor(*scales, model.files);
-  encoded.codes.resize(code_values.view.size());
-  std::memcpy(encoded.codes.data(), code_values.view.data, encoded.codes.size());
+  const Tensor scale_values = ReadTensor(*scales.tensor, model.files);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(code_values.view.data);
+  encoded.codes.resize(encoded.layout.size());
+  if (packed) {
+    UnpackCodes({bytes, code_values.view.bytes()}, static_cast<size_t>(shape.back()),
+                encoded.codes);
+  } else {
+    std::memcpy(encoded.codes.data(), bytes, encoded.codes.size());
+  }
   encoded.scales.resize(scale_values.view.size());
-  std::memcpy(encoded.scales.data(), scale_values.view.data, scale_values.view.bytes());
+  if (scale_values.view.dtype == DType::kU8) {
+    for (size_t i = 0; i < encoded.scales.size(); ++i) {
+      encoded.scales[i] = E8M0Value(static_cast<uint8_t>(scale_values.view.data[i]));
+    }
+  } else {
+    std::memcpy(encoded.scales.data(), scale_values.view.data, scale_values.view.bytes());
+  }
   return encoded;
 }
 

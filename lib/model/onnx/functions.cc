@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "lib/numeric/block_scale.h"
+
 namespace hif8 {
 namespace {
 
@@ -41,6 +43,32 @@ class Body {
   std::string Scalar(float value) {
     return Constant(MakeTensor("", {}, std::vector<float>{value}));
   }
+  // The entries of a table at the places that UINT8 numbers say.
+  std::string LookUp(const Shape& shape, const std::vector<float>& table,
+                     const std::string& numbers) {
+    const std::string values = Constant(MakeTensor("", shape, table));
+    return Call("Gather", {values, Cast(numbers, onnx::TensorProto::INT32)});
+  }
+  std::string Gather(const std::string& x, const std::string& index, int64_t axis) {
+    const std::string name = Call("Gather", {x, index});
+    SetAttribute(function_.mutable_node(function_.node_size() - 1), "axis", axis);
+    return name;
+  }
+  // The largest along one dimension. Dimensions are named by an input since operator set 18.
+  std::string ReduceMax(const std::string& x, int64_t axis, bool keep) {
+    const bool by_input = function_.opset_import(0).version() >= 18;
+    std::vector<std::string> inputs = {x};
+    if (by_input) inputs.push_back(Constant(MakeTensor("", {1}, std::vector<int64_t>{axis})));
+    const std::string name = Call("ReduceMax", std::move(inputs));
+    onnx::NodeProto* node = function_.mutable_node(function_.node_size() - 1);
+    SetAttribute(node, "keepdims", keep ? 1 : 0);
+    if (by_input) return name;
+    onnx::AttributeProto* axes = node->add_attribute();
+    axes->set_name("axes");
+    axes->set_type(onnx::AttributeProto::INTS);
+    axes->add_ints(axis);
+    return name;
+  }
   std::string Integer(int32_t value) { return Constant(MakeTensor("", {}, DType::kI32, &value)); }
 
  private:
@@ -51,13 +79,12 @@ class Body {
 };
 
 onnx::FunctionProto NewFunction(const NumberFormat& format, std::string_view name,
-                                const char* input, const char* text) {
+                                const std::vector<std::string>& inputs, const char* text) {
   onnx::FunctionProto function;
   function.set_name(std::string(name));
   function.set_domain(FunctionDomain(format.name()));
   function.set_doc_string(text);
-  function.add_input(input);
-  function.add_input("scale");
+  for (const std::string& input : inputs) function.add_input(input);
   function.add_output("y");
   return function;
 }
@@ -121,6 +148,31 @@ std::string AddSearchedRounding(Body& body, const RoundingTable& table,
   return body.Call("Gather", {body.Constant(MakeTensor("", {steps}, values)), found});
 }
 
+// E8M0 scales of a format by the largest magnitude of a group: a power of two for each.
+RoundingTable ScaleTable(const NumberFormat& format) {
+  RoundingTable table;
+  table.values.push_back(E8M0Value(0));
+  for (int e = -126; e <= 127; ++e) {
+    const float power = std::ldexp(1.0F, e);
+    const float scale = E8M0Value(E8M0FromAmax(power, format));
+    if (scale == table.values.back()) continue;
+    table.values.push_back(scale);
+    table.thresholds.push_back(power);
+  }
+  return table;
+}
+
+// Normal positive numbers rounded up to powers of two.
+RoundingTable PowersOfTwo() {
+  RoundingTable table;
+  for (int e = -126; e <= 127; ++e) {
+    const float power = std::ldexp(1.0F, e);
+    if (e > -126) table.thresholds.push_back(std::nextafter(table.values.back(), power));
+    table.values.push_back(power);
+  }
+  return table;
+}
+
 }  // namespace
 
 std::string FunctionDomain(std::string_view format) {
@@ -134,19 +186,37 @@ std::string_view FormatOfDomain(std::string_view domain) {
 
 onnx::FunctionProto MakeDequantizeFunction(const NumberFormat& format, int64_t opset) {
   onnx::FunctionProto function =
-      NewFunction(format, kDequantizeFunction, "codes", "y = table[codes] * scale");
+      NewFunction(format, kDequantizeFunction, {"codes", "scale"}, "y = table[codes] * scale");
   Body body(&function, opset);
   const std::span<const float> table = format.DecodeTable();
-  const std::string values = body.Constant(MakeTensor(
-      "", {static_cast<int64_t>(table.size())}, std::vector<float>(table.begin(), table.end())));
-  const std::string index = body.Cast("codes", onnx::TensorProto::INT32);
-  body.Call("Mul", {body.Call("Gather", {values, index}), "scale"}, "y");
+  std::string scale = "scale";
+  if (format.scale_encoding() == ScaleEncoding::kE8M0) {
+    std::vector<float> powers(256);
+    for (size_t code = 0; code < powers.size(); ++code) {
+      powers[code] = E8M0Value(static_cast<uint8_t>(code));
+    }
+    scale = body.LookUp({256}, powers, scale);
+  }
+  std::string values;
+  if (format.bits() == 4) {
+    std::vector<float> pairs;
+    for (size_t byte = 0; byte < 256; ++byte) {
+      pairs.push_back(table[byte % 16]);
+      pairs.push_back(table[byte / 16]);
+    }
+    values =
+        body.Call("Reshape", {body.LookUp({256, 2}, pairs, "codes"), body.Call("Shape", {scale})});
+  } else {
+    values =
+        body.LookUp({static_cast<int64_t>(table.size())}, {table.begin(), table.end()}, "codes");
+  }
+  body.Call("Mul", {values, scale}, "y");
   return function;
 }
 
 onnx::FunctionProto MakeQuantizeDequantizeFunction(const NumberFormat& format, int64_t opset) {
   onnx::FunctionProto function =
-      NewFunction(format, kQuantizeDequantizeFunction, "x",
+      NewFunction(format, kQuantizeDequantizeFunction, {"x", "scale"},
                   "x / scale rounded to the nearest value of the number format, saturating, times "
                   "scale; infinities and NaN stay");
   Body body(&function, opset);
@@ -166,6 +236,49 @@ onnx::FunctionProto MakeQuantizeDequantizeFunction(const NumberFormat& format, i
   const std::string finite = body.Call(
       "Less", {body.Call("Abs", {"x"}), body.Scalar(std::numeric_limits<float>::infinity())});
   body.Call("Where", {finite, result, "x"}, "y");
+  return function;
+}
+
+std::string ScaleFunction::Name() const {
+  std::string name = grouped ? "GroupScale" : "TokenScale";
+  if (power_of_two) name += "PowerOfTwo";
+  return name + (axis < 0 ? "AxisFromEnd" : "Axis") + std::to_string(axis < 0 ? -axis : axis);
+}
+
+onnx::FunctionProto MakeScaleFunction(const NumberFormat& format, const ScaleFunction& how,
+                                      int64_t opset) {
+  const bool power = format.scale_encoding() == ScaleEncoding::kE8M0;
+  std::vector<std::string> inputs = {"x"};
+  if (how.grouped) inputs.insert(inputs.end(), {"groups", "places"});
+  if (!power) inputs.emplace_back("target");
+  onnx::FunctionProto function =
+      NewFunction(format, how.Name(), inputs, "scales from the largest finite magnitudes of x");
+  Body body(&function, opset);
+  const std::string zero = body.Scalar(0);
+  const std::string size = body.Call("Abs", {"x"});
+  // False for infinities and NaN.
+  const std::string finite =
+      body.Call("Less", {size, body.Scalar(std::numeric_limits<float>::infinity())});
+  std::string amax = body.Call("Where", {finite, size, zero});
+  if (how.grouped) amax = body.Gather(amax, "groups", how.axis);
+  const int64_t axis = how.grouped && how.axis >= 0 ? how.axis + 1 : how.axis;
+  amax = body.ReduceMax(amax, axis, !how.grouped);
+  std::string scale;
+  if (power) {
+    scale = AddSearchedRounding(body, ScaleTable(format), amax);
+  } else {
+    const std::string least = body.Scalar(std::numeric_limits<float>::min());
+    scale = body.Call("Max", {body.Call("Div", {amax, "target"}), least});
+    if (how.power_of_two) scale = AddSearchedRounding(body, PowersOfTwo(), scale);
+    scale = body.Call("Where", {body.Call("Less", {zero, amax}), scale, body.Scalar(1)});
+  }
+  if (how.grouped) {
+    onnx::NodeProto gather = MakeNode("Gather", {scale, "places"}, {"y"});
+    SetAttribute(&gather, "axis", how.axis);
+    *function.add_node() = std::move(gather);
+  } else {
+    *function.add_node() = MakeNode("Identity", {scale}, {"y"});
+  }
   return function;
 }
 

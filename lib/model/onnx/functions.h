@@ -33,6 +33,22 @@ struct BandedGrid {
 // The format's grid if it is such a one, proved on both sides of every threshold.
 std::optional<BandedGrid> FindBandedGrid(const NumberFormat& format, const RoundingTable& table);
 
+// How scales are found in an activation: the largest finite magnitude of each group along `axis`,
+// or of the whole dimension, mapped to the target. Inputs: x, then where grouped the indices of
+// each group's elements [groups, edge] and each element's group [elements], then the target unless
+// the format's scales are powers of two by itself. The result broadcasts against x.
+struct ScaleFunction {
+  int64_t axis = -1;
+  bool grouped = false;
+  bool power_of_two = false;
+
+  std::string Name() const;
+};
+onnx::FunctionProto MakeScaleFunction(const NumberFormat& format, const ScaleFunction& how,
+                                      int64_t opset);
+
+// Formats with E8M0 scales have UINT8 ones, four-bit formats two codes a byte along the last
+// dimension and a scale for every element.
 // The rounding is computed from the exponent where the format allows it, else searched for in the
 // table of thresholds.
 onnx::FunctionProto MakeDequantizeFunction(const NumberFormat& format, int64_t opset);

@@ -39,6 +39,20 @@ ScaleAxes OneAxis(const Shape& shape, size_t axis) {
   return axes;
 }
 
+// The dimension of an activation that a layer sums over, and its elements, -1 where not known.
+struct InputAxis {
+  int axis = -1;
+  int64_t inputs = -1;
+};
+
+// Of the other operand of a MatMul whose constant one has this shape.
+InputAxis MatMulInput(const Shape& shape, bool left) {
+  if (shape.empty()) return {};
+  const size_t rank = shape.size();
+  if (left) return {-2, shape[rank - 1]};
+  return {-1, rank == 1 ? shape[0] : shape[rank - 2]};
+}
+
 bool IsFloatType(int elem_type) {
   DType dtype;
   return ToDType(elem_type, &dtype) && IsFloat(dtype);
@@ -101,12 +115,13 @@ class LayerFinder {
     const std::string &a = InputName(place.node, 0), &b = InputName(place.node, 1);
     const ConstantOperand right = Trace(place, 1);
     if (right.kind != Kind::kVariable) {
-      AddWeighted(place, right, 1, 0, MatMulAxes(right.shape, false));
+      AddWeighted(place, right, 1, 0, MatMulAxes(right.shape, false),
+                  MatMulInput(right.shape, false));
       return;
     }
     const ConstantOperand left = Trace(place, 0);
     if (left.kind != Kind::kVariable) {
-      AddWeighted(place, left, 0, 1, MatMulAxes(left.shape, true));
+      AddWeighted(place, left, 0, 1, MatMulAxes(left.shape, true), MatMulInput(left.shape, true));
       return;
     }
     const int type_a = types_.Find(place.scope, a), type_b = types_.Find(place.scope, b);
@@ -123,8 +138,8 @@ class LayerFinder {
     site.second_input = 1;
     site.elem_type = type;
     Layer layer = NewLayer(place, "");
-    layer.activation = AddActivation(place.scope, a, type);
-    layer.second_activation = AddActivation(place.scope, b, type);
+    layer.activation = AddActivation(place.scope, a, type, {-1, -1});
+    layer.second_activation = AddActivation(place.scope, b, type, {-2, -1});
     layer.optional = true;
     layer.option = "attention";
     Push(std::move(layer), std::move(site));
@@ -137,9 +152,11 @@ class LayerFinder {
       const bool transposed = IntAttribute(place.node, weight == 1 ? "transB" : "transA", 0) != 0;
       // B is [K, N], transposed [N, K]; A is [M, K], transposed [K, M].
       const size_t axis = (weight == 1) == transposed ? 0 : 1;
+      const bool other = IntAttribute(place.node, weight == 1 ? "transA" : "transB", 0) != 0;
+      const bool matrix = operand.shape.size() == 2;
       AddWeighted(place, operand, weight, 1 - weight,
-                  operand.shape.size() == 2 ? OneAxis(operand.shape, axis)
-                                            : ScaleAxes::None(operand.shape));
+                  matrix ? OneAxis(operand.shape, axis) : ScaleAxes::None(operand.shape),
+                  {(weight == 1) == other ? -2 : -1, matrix ? operand.shape[1 - axis] : -1});
       return;
     }
     AddVariable(place);
@@ -163,7 +180,12 @@ class LayerFinder {
                  ? OneAxis(operand.shape, 0)
                  : ConvTransposeAxes(operand.shape, IntAttribute(place.node, "group", 1));
     }
-    AddWeighted(place, operand, 1, 0, axes);
+    int64_t channels = -1;
+    if (operand.kind == Kind::kChain) {
+      const bool plain = place.node.op_type() == "Conv";
+      channels = plain ? operand.shape[1] * IntAttribute(place.node, "group", 1) : operand.shape[0];
+    }
+    AddWeighted(place, operand, 1, 0, axes, {1, channels});
   }
 
   void AddGather(const Place& place) {
@@ -173,7 +195,7 @@ class LayerFinder {
     int64_t axis = IntAttribute(place.node, "axis", 0);
     if (axis < 0) axis += static_cast<int64_t>(table.shape.size());
     if (axis < 0 || axis >= static_cast<int64_t>(table.shape.size())) return;
-    AddWeighted(place, table, 0, -1, OneAxis(table.shape, static_cast<size_t>(axis)), "",
+    AddWeighted(place, table, 0, -1, OneAxis(table.shape, static_cast<size_t>(axis)), {}, "",
                 "embeddings");
   }
 
@@ -185,7 +207,7 @@ class LayerFinder {
     }
     ScaleAxes axes = ScaleAxes::None(operand.shape);  // [directions, gates * hidden, inputs]
     if (operand.shape.size() == 3) axes.scaled[0] = axes.scaled[1] = true;
-    AddWeighted(place, operand, weight, -1, axes, suffix);
+    AddWeighted(place, operand, weight, -1, axes, {}, suffix);
   }
 
   ConstantOperand Trace(const Place& place, int input) const {
@@ -193,8 +215,8 @@ class LayerFinder {
   }
 
   void AddWeighted(const Place& place, const ConstantOperand& operand, int weight_input,
-                   int activation_input, const ScaleAxes& axes, const std::string& suffix = "",
-                   const std::string& option = "") {
+                   int activation_input, const ScaleAxes& axes, InputAxis input_axis,
+                   const std::string& suffix = "", const std::string& option = "") {
     if (operand.kind == Kind::kComputed) {
       AddUnsupported(place, operand.reason, suffix);
       model_.layer_sites.back().evaluable = operand.evaluable;
@@ -225,7 +247,7 @@ class LayerFinder {
     Layer layer = NewLayer(place, suffix);
     layer.weight = AddWeight(operand, axes);
     if (activation_input >= 0) {
-      layer.activation = AddActivation(place.scope, input, operand.elem_type);
+      layer.activation = AddActivation(place.scope, input, operand.elem_type, input_axis);
     }
     layer.optional = !option.empty();
     layer.option = option;
@@ -304,11 +326,18 @@ class LayerFinder {
     weight->note = "layers that share it have different output channels: one scale for all";
   }
 
-  int AddActivation(int scope, const std::string& tensor, int elem_type) {
+  int AddActivation(int scope, const std::string& tensor, int elem_type, InputAxis axis) {
     const auto [it, added] = activation_index_.emplace(std::pair(scope, tensor),
                                                        static_cast<int>(model_.activations.size()));
-    if (!added) return it->second;
+    if (!added) {
+      Activation& known = model_.activations[static_cast<size_t>(it->second)];
+      known.mixed_axes |= known.input_axis != axis.axis;
+      if (known.inputs < 0) known.inputs = axis.inputs;
+      return it->second;
+    }
     Activation activation;
+    activation.input_axis = axis.axis;
+    activation.inputs = axis.inputs;
     activation.name = activation_names_.Make(NameIn(scope, tensor, activation_tensors_));
     model_.activations.push_back(std::move(activation));
     model_.activation_sites.push_back({scope, tensor, elem_type});

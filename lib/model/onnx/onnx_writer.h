@@ -13,13 +13,15 @@
 #include "lib/core/log.h"
 #include "lib/model/onnx/onnx_model.h"
 #include "lib/numeric/number_format.h"
+#include "lib/numeric/tile_scaling.h"
 
 namespace hif8 {
 
 struct OnnxActivationScale {
   std::string format;  // number format's name
   float scale = 1;
-  std::optional<float> limit = {};  // values are clipped to +-limit first
+  std::optional<TileScaling> dynamic = {};  // scales are found in the graph; `scale` means nothing
+  std::optional<float> limit = {};          // values are clipped to +-limit first
 };
 
 struct OnnxWritePlan {

@@ -6,22 +6,14 @@
 #include "lib/model/onnx/functions.h"
 #include "lib/model/onnx/graph_edit.h"
 #include "lib/model/onnx/onnx_writer.h"
-#include "lib/model/onnx/scale_shape.h"
 #include "lib/model/onnx/taps.h"
 #include "lib/model/onnx/tensor_data.h"
 #include "lib/model/onnx/tensor_store.h"
 #include "lib/model/onnx/uses.h"
+#include "lib/model/onnx/weight_codes.h"
 
 namespace hif8 {
 namespace {
-
-constexpr int64_t kFunctionsIr = 8;  // the first IR version with model-local functions
-
-bool HasFunction(const onnx::ModelProto& model, std::string_view domain, std::string_view name) {
-  return std::any_of(model.functions().begin(), model.functions().end(), [&](const auto& function) {
-    return function.domain() == domain && function.name() == name;
-  });
-}
 
 uint64_t ConstantBytes(const OnnxModel::Impl& model) {
   uint64_t bytes = 0;
@@ -42,7 +34,9 @@ class Writer {
         formats_(formats),
         uses_(*model.scopes),
         edit_(model.proto),
-        store_(folder, OutputBytes() >= plan.external_from_bytes) {}
+        store_(folder, OutputBytes() >= plan.external_from_bytes),
+        places_(&edit_),
+        codes_(&edit_, &store_, formats, &functions_, &places_) {}
 
   OnnxWritten Run(LogSink& log) {
     Prepare();
@@ -123,7 +117,7 @@ class Writer {
     if (plan_.simulated) {
       StoreDecoded(source, encoded, weight, alone ? "" : value);
     } else {
-      StoreCodes(source, encoded, weight, value);
+      codes_.Store(source.scope, stored, encoded, weight, value);
       if (alone) edit_.RemoveInitializer(source.scope, source.index);
     }
     if (alone) return;
@@ -172,54 +166,10 @@ class Writer {
     }
   }
 
-  // Codes and scales in the place of the stored tensor, and the nodes that make `value` of them.
-  void StoreCodes(const Definition& source, const EncodedWeight& encoded, const Weight& weight,
-                  const std::string& value) {
-    const StoredShapes shapes = ShapesFor(weight.shape, encoded.layout);
-    const std::string stored = model_.scopes->Initializer(source).name();
-    onnx::TensorProto codes;
-    codes.set_name(edit_.NewName(stored + "_codes"));
-    codes.set_data_type(onnx::TensorProto::UINT8);
-    for (const int64_t d : shapes.codes) codes.add_dims(d);
-    store_.Put(std::as_bytes(std::span(encoded.codes)), &codes);
-    onnx::TensorProto scales;
-    scales.set_name(edit_.NewName(stored + "_scale"));
-    scales.set_data_type(onnx::TensorProto::FLOAT);
-    for (const int64_t d : shapes.scales) scales.add_dims(d);
-    store_.Put(std::as_bytes(std::span(encoded.scales)), &scales);
-
-    const bool cast = weight.dtype != DType::kF32;
-    std::string now = cast || shapes.reshape ? edit_.NewName(stored + "_fp32") : value;
-    onnx::NodeProto node =
-        CallFunction(encoded.format, kDequantizeFunction, {codes.name(), scales.name()}, now);
-    node.set_doc_string(weight.name);  // how OnnxArtifact finds it
-    edit_.InsertBefore(source.scope, 0, std::move(node));
-    edit_.AddInitializer(source.scope, std::move(codes));
-    edit_.AddInitializer(source.scope, std::move(scales));
-    if (shapes.reshape) {
-      const std::string shape = edit_.NewName(stored + "_shape");
-      edit_.AddInitializer(
-          source.scope,
-          MakeTensor(shape, {static_cast<int64_t>(weight.shape.size())}, weight.shape));
-      const std::string next = cast ? edit_.NewName(stored + "_reshaped") : value;
-      edit_.InsertBefore(source.scope, 0, MakeNode("Reshape", {now, shape}, {next}));
-      now = next;
-    }
-    if (cast) {
-      edit_.InsertBefore(source.scope, 0, Cast(now, value, FromDType(weight.dtype)));
-    }
-  }
-
   static onnx::NodeProto Cast(const std::string& from, const std::string& to, int type) {
     onnx::NodeProto node = MakeNode("Cast", {from}, {to});
     SetAttribute(&node, "to", type);
     return node;
-  }
-
-  onnx::NodeProto CallFunction(const std::string& format, std::string_view function,
-                               std::vector<std::string> inputs, const std::string& output) {
-    functions_.emplace(format, function);
-    return MakeNode(std::string(function), std::move(inputs), {output}, FunctionDomain(format));
   }
 
   void RewriteActivations() {
@@ -233,12 +183,43 @@ class Writer {
     }
   }
 
+  std::string AddNumber(const ActivationSite& site, const char* suffix, float value) {
+    const std::string name = edit_.NewName(site.tensor + suffix);
+    edit_.AddInitializer(site.scope, MakeTensor(name, {}, std::vector<float>{value}));
+    return name;
+  }
+
+  // The node that finds the scales of `x`, the activation as fp32.
+  std::string AddScale(int index, const OnnxActivationScale& chosen, const std::string& x,
+                       int before) {
+    const ActivationSite& site = model_.activation_sites[static_cast<size_t>(index)];
+    const Activation& activation = model_.activations[static_cast<size_t>(index)];
+    const TileScaling& scaling = *chosen.dynamic;
+    const ScaleFunction how{activation.input_axis, scaling.tile.inputs != kWholeEdge,
+                            scaling.power_of_two};
+    std::vector<std::string> inputs = {x};
+    if (how.grouped) {
+      const auto edge = static_cast<int64_t>(scaling.tile.inputs);
+      inputs.push_back(places_.Groups(site.scope, activation.inputs, edge));
+      const int64_t groups = (activation.inputs + edge - 1) / edge;
+      inputs.push_back(places_.Places(site.scope, activation.inputs, edge, groups));
+    }
+    if (scaling.encoding == ScaleEncoding::kFp32) {
+      inputs.push_back(AddNumber(site, "_target", scaling.target));
+    }
+    std::string scale = edit_.NewName(site.tensor + "_scale");
+    const auto make = [how](const NumberFormat& format, int64_t opset) {
+      return MakeScaleFunction(format, how, opset);
+    };
+    edit_.InsertBefore(site.scope, before,
+                       functions_.Call(chosen.format, how.Name(), make, std::move(inputs), scale));
+    return scale;
+  }
+
   void RewriteActivation(int index, const OnnxActivationScale& chosen,
                          const std::vector<ActivationReader>& places) {
     const ActivationSite& site = model_.activation_sites[static_cast<size_t>(index)];
     const int before = Site(places.front().layer).node;
-    const std::string scale = edit_.NewName(site.tensor + "_scale");
-    edit_.AddInitializer(site.scope, MakeTensor(scale, {}, std::vector<float>{chosen.scale}));
     const bool cast = site.elem_type != onnx::TensorProto::FLOAT;
     const std::string result = edit_.NewName(site.tensor + "_quantized");
     std::string from = site.tensor, to = result;
@@ -248,8 +229,11 @@ class Writer {
       edit_.InsertBefore(site.scope, before, Cast(site.tensor, from, onnx::TensorProto::FLOAT));
     }
     if (chosen.limit) from = Clip(site, before, from, *chosen.limit);
+    const std::string scale = chosen.dynamic ? AddScale(index, chosen, from, before)
+                                             : AddNumber(site, "_scale", chosen.scale);
     edit_.InsertBefore(site.scope, before,
-                       CallFunction(chosen.format, kQuantizeDequantizeFunction, {from, scale}, to));
+                       functions_.Call(chosen.format, kQuantizeDequantizeFunction,
+                                       MakeQuantizeDequantizeFunction, {from, scale}, to));
     if (cast) edit_.InsertBefore(site.scope, before, Cast(to, result, site.elem_type));
     for (const ActivationReader& reader : places) {
       edit_.node(site.scope, Site(reader.layer).node).set_input(reader.input, result);
@@ -290,16 +274,7 @@ class Writer {
                        "export it for operator set " + std::to_string(kFunctionOpset) + " or later",
                        model_.path.string());
     }
-    for (const auto& [format, name] : functions_) {
-      const std::string domain = FunctionDomain(format);
-      SetOpset(model, domain, kFunctionVersion);
-      if (HasFunction(*model, domain, name)) continue;  // of an earlier quantization
-      const NumberFormat& number_format = formats_.Get(format);
-      *model->add_functions() = name == kDequantizeFunction
-                                    ? MakeDequantizeFunction(number_format, opset)
-                                    : MakeQuantizeDequantizeFunction(number_format, opset);
-    }
-    model->set_ir_version(std::max<int64_t>(model->ir_version(), kFunctionsIr));
+    functions_.AddTo(model, formats_);
   }
 
   // A tensor that is also an input would not be constant any more since IR version 4.
@@ -335,10 +310,12 @@ class Writer {
   const Uses uses_;
   GraphEdit edit_;
   TensorStore store_;
+  FunctionSet functions_;
+  ScalePlaces places_;
+  WeightCodes codes_;
   std::map<int, std::vector<int>> layers_of_;  // quantized layers by weight
   std::set<Use> quantized_operands_;
   std::set<std::pair<int, int>> steps_;  // nodes of chains of quantized layers
-  std::set<std::pair<std::string, std::string_view>> functions_;  // format, function
 };
 
 }  // namespace
