@@ -95,7 +95,7 @@ std::string BlockEmitter::LayerOutput(const std::string& y, const std::string& q
 
 std::string BlockEmitter::Linear(const Operand& x, const std::string& name, int64_t out, int64_t in,
                                  bool bias) {
-  part_.layers.push_back({name, "Linear", x.activation, "", -1, ""});
+  part_.layers.push_back({name, "Linear", x.activation, "", ""});
   const Shape shape = {out, in};
   const std::string tensor = name + ".weight";
   const bool quantized = options_.mode != PartMode::kObserve && options_.weights.contains(name);
@@ -116,7 +116,7 @@ std::string BlockEmitter::Linear(const Operand& x, const std::string& name, int6
 
 std::string BlockEmitter::Product(const Operand& a, const Operand& b, int b_axis,
                                   const std::string& name) {
-  part_.layers.push_back({name, "MatMul", a.activation, b.activation, b_axis, "attention"});
+  part_.layers.push_back({name, "MatMul", a.activation, b.activation, "attention", b_axis});
   const std::string y = graph_.Node("MatMul", {Running(a), Running(b)});
   const bool quantized = a.quantized != a.original || b.quantized != b.original;
   if (!quantized) return y;
@@ -126,7 +126,7 @@ std::string BlockEmitter::Product(const Operand& a, const Operand& b, int b_axis
 
 std::string BlockEmitter::Cache(const std::string& x, const std::string& name) {
   const Operand operand = Activation(x, name);
-  part_.layers.push_back({name, "Cache", name, "", -1, "kv_cache"});
+  part_.layers.push_back({name, "Cache", name, "", "kv_cache"});
   return Running(operand);
 }
 

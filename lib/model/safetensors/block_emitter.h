@@ -22,8 +22,8 @@ struct PartLayer {
   std::string op;                 // "Linear", "MatMul" (two activations), "Cache"
   std::string activation;         // what it reads
   std::string second_activation;  // of a product
-  int second_axis = -1;           // the dimension of it that the product sums over
   std::string option;             // the recipe key that asks for it; empty: always quantized
+  int second_axis = -1;           // the dimension of the second one that is summed over
 };
 
 // A graph input that is a constant of the model, as fp32.

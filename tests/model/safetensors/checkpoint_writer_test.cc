@@ -39,7 +39,9 @@ class WholeNumbers : public NumberFormat {
   void Encode(DType, const std::byte*, ScaleOperand, std::span<uint8_t>, Overflow) const override {}
   void Decode(std::span<const uint8_t> codes, ScaleOperand scale,
               std::span<float> y) const override {
-    for (size_t i = 0; i < codes.size(); ++i) y[i] = table_[codes[i]] * scale.values[0];
+    for (size_t i = 0; i < codes.size(); ++i) {
+      y[i] = table_[codes[i]] * scale.values[scale.per_value ? i : 0];
+    }
   }
   void QuantizeDequantize(std::span<const float>, ScaleOperand, std::span<float>) const override {}
 
