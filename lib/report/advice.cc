@@ -152,9 +152,10 @@ std::string ComparedChoice::Name() const { return rule.empty() ? format : format
 std::vector<Advice> Advise(const Report& report, size_t top) {
   const std::vector<Row> rows = Rows(report);
   if (rows.empty()) {
-    throw UsageError("the report compares nothing that advice could be drawn from",
-                     "run hif8-calibrate again with --compare all, or with the names of formats, such as "
-                     "--compare mxfp8,fp8_e4m3");
+    throw UsageError(
+        "the report compares nothing that advice could be drawn from",
+        "run hif8-calibrate again with --compare all, or with the names of formats, such as "
+        "--compare mxfp8,fp8_e4m3");
   }
   std::vector<Advice> all;
   for (const char* operand : {"weight", "activation", "k", "v", "output"}) {

@@ -31,7 +31,8 @@ struct CheckpointSourceOptions {
 class CheckpointSource : public ActivationSource {
  public:
   // Throws kModel when the architecture is not known or not supported, and for ids outside the
-  // vocabulary, kEnvironment when a part of it does not fit into memory. `formats` and `log` must outlive the object.
+  // vocabulary, kEnvironment when a part of it does not fit into memory. `formats` and `log` must
+  // outlive the object.
   CheckpointSource(std::shared_ptr<const Checkpoint> checkpoint, CheckpointSourceOptions options,
                    const FormatRegistry& formats, LogSink& log);
 
