@@ -120,12 +120,13 @@ class Planner {
   template <typename Plan>
   void Share(std::map<int, Plan>* plans, int index, Plan plan, const std::string& tensor,
              const std::string& layer) {
-    const auto [at, added] = plans->emplace(index, std::move(plan));
-    std::string& first = first_user_[tensor];
-    if (added) {
-      first = layer;
+    const auto at = plans->find(index);
+    if (at == plans->end()) {
+      plans->emplace(index, std::move(plan));
+      first_user_[tensor] = layer;
     } else if (at->second.config != plan.config) {
-      throw UsageError("layers '" + first + "' and '" + layer + "' share the tensor '" + tensor +
+      throw UsageError("layers '" + first_user_[tensor] + "' and '" + layer +
+                           "' share the tensor '" + tensor +
                            "' but the recipe's overrides ask for different things",
                        "write one override that matches both");
     }

@@ -166,7 +166,8 @@ StatsFile ReadStatsFiles(std::span<const std::filesystem::path> paths, const Fin
   return all;
 }
 
-std::vector<TensorStats> ByActivation(StatsFile stats, const std::vector<Activation>& activations) {
+std::vector<TensorStats> ByActivation(StatsFile&& stats,
+                                      const std::vector<Activation>& activations) {
   std::map<std::string, size_t> index;
   for (size_t i = 0; i < activations.size(); ++i) index[activations[i].name] = i;
   std::vector<TensorStats> records(activations.size());

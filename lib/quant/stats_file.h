@@ -28,7 +28,8 @@ struct StatsFile {
 };
 
 // The records in the order of `activations`; those of other names are left out.
-std::vector<TensorStats> ByActivation(StatsFile stats, const std::vector<Activation>& activations);
+std::vector<TensorStats> ByActivation(StatsFile&& stats,
+                                      const std::vector<Activation>& activations);
 
 // The bytes of a file and back. Throws kModel when the bytes are no statistics file, are truncated
 // or damaged, or of another version.

@@ -39,7 +39,7 @@ struct ActivationSite {
 };
 
 struct OnnxModel::Impl {
-  Impl(const std::filesystem::path& file) : path(file), files(file) {}
+  explicit Impl(const std::filesystem::path& file) : path(file), files(file) {}
 
   std::filesystem::path path;
   onnx::ModelProto proto;

@@ -15,7 +15,8 @@ struct Use {
   int node = -1;  // -1: the value is an output of the scope's graph
   int input = -1;
 
-  auto operator<=>(const Use&) const = default;
+  // clang-tidy 14 takes the 0 that the compiler compares with for a pointer.
+  auto operator<=>(const Use&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 class Uses {
