@@ -2,6 +2,7 @@
 
 #include <onnxruntime_session_options_config_keys.h>
 
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -123,6 +124,10 @@ Session::Session(const RunnableGraph& graph, const SessionOptions& options)
       (impl_->operators.*add)(native.domain, native.name, *native.format);
     }
     Ort::SessionOptions ort = MakeOptions(graph, options, &impl_->log);
+    // ONNX Runtime looks whether a domain of operators is known and then adds it to a table of the
+    // process: two sessions that start at once would both add it, which is an error.
+    static std::mutex starting;
+    const std::scoped_lock lock(starting);
     impl_->operators.Register(ort);
     impl_->session = Ort::Session(Environment(), graph.model.data(), graph.model.size(), ort);
     impl_->memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
