@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "lib/core/widen.h"
+
 namespace hif8 {
 namespace {
 
@@ -27,15 +29,6 @@ constexpr std::array<Entry, 15> kTypes = {{{"BOOL", 1},
                                            {"F64", 8},
                                            {"F8_E4M3", 1},
                                            {"F8_E5M2", 1}}};
-
-template <typename T>
-void ToFloat(const std::byte* src, size_t n, float* dst) {
-  for (size_t i = 0; i < n; ++i) {
-    T value;
-    std::memcpy(&value, src + i * sizeof(T), sizeof(T));
-    dst[i] = static_cast<float>(value);
-  }
-}
 
 template <typename T>
 void FromFloat(const float* src, size_t n, std::byte* dst) {
@@ -72,13 +65,17 @@ void ConvertToFloat(DType dtype, const std::byte* src, size_t n, float* dst) {
       std::memcpy(dst, src, n * sizeof(float));
       break;
     case DType::kF16:
-      ToFloat<Eigen::half>(src, n, dst);
+      WidenF16(src, n, dst);
       break;
     case DType::kBF16:
-      ToFloat<Eigen::bfloat16>(src, n, dst);
+      WidenBF16(src, n, dst);
       break;
     case DType::kF64:
-      ToFloat<double>(src, n, dst);
+      for (size_t i = 0; i < n; ++i) {
+        double value;
+        std::memcpy(&value, src + i * sizeof(double), sizeof(double));
+        dst[i] = static_cast<float>(value);
+      }
       break;
     default:
       break;

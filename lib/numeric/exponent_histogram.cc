@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "lib/numeric/vector_kernels.h"
+
 namespace hif8 {
 namespace {
 
@@ -18,18 +20,10 @@ double ShareAtLeast(const MagnitudeBin& bin, double edge) {
 }  // namespace
 
 void ExponentHistogram::Add(std::span<const float> values) {
-  // Neighbours tend to share an exponent: apart, so that one count need not wait for the last.
-  constexpr size_t kLanes = 4;
-  std::array<std::array<uint64_t, 256>, kLanes> lanes{};
-  uint64_t zeros = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint32_t bits = std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu;
-    zeros += bits == 0 ? 1 : 0;
-    ++lanes[i % kLanes][bits >> 23];
-  }
-  for (const auto& lane : lanes) {
-    for (size_t e = 0; e < counts_.size(); ++e) counts_[e] += lane[e];
-  }
+  ExponentFields fields{};
+  CountExponents(values.data(), values.size(), &fields);
+  const uint64_t zeros = ScanMagnitudes(values.data(), values.size()).zeros;
+  for (size_t e = 0; e < counts_.size(); ++e) counts_[e] += fields[e];
   counts_[0] -= zeros;  // they have the exponent field of the subnormal values
   zeros_ += zeros;
 }

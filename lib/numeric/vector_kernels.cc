@@ -64,6 +64,69 @@ void ScanMagnitudesV(const float* x, size_t n, MagnitudeScan* out) {
   out->least = least == 0xFFFFFFFF ? least : least + 1;
 }
 
+// Exponents of up to kExponentBlock values as bytes: so few that a count of their vectors fits in a
+// byte.
+constexpr size_t kExponentBlock = 63 * 64;
+// Exponents that are counted one after the other, each in a pass over the bytes; more of them go
+// into a table.
+constexpr int32_t kMostPasses = 48;
+
+// How many of the n bytes, a multiple of the lanes, are equal to `value`.
+HWY_INLINE uint64_t CountBytes(const uint8_t* bytes, size_t n, uint8_t value) {
+  const hn::ScalableTag<uint8_t> d;
+  const auto wanted = hn::Set(d, value);
+  auto count = hn::Zero(d);
+  for (size_t i = 0; i < n; i += hn::Lanes(d)) {
+    count = hn::Sub(count, hn::VecFromMask(d, hn::Eq(hn::LoadU(d, bytes + i), wanted)));
+  }
+  const hn::Repartition<uint64_t, decltype(d)> d64;
+  return hn::GetLane(hn::SumOfLanes(d64, hn::SumsOf8(count)));
+}
+
+// n is a multiple of the lanes of bytes.
+void CountExponentBlock(const float* x, size_t n, uint64_t* counts) {
+  const DInt d;
+  const hn::RebindToUnsigned<DInt> du;
+  const hn::Rebind<uint8_t, DInt> bytes;
+  HWY_ALIGN uint8_t exponents[kExponentBlock];
+  auto most = hn::Zero(d);
+  auto less = hn::Set(du, 0xFFFFFFFF);  // than the least above 0 by 1
+  for (size_t i = 0; i < n; i += hn::Lanes(d)) {
+    const auto exponent = hn::ShiftRight<23>(Magnitudes(d, x + i));
+    most = hn::Max(most, exponent);
+    less = hn::Min(less, hn::BitCast(du, hn::Sub(exponent, hn::Set(d, 1))));
+    hn::StoreU(hn::TruncateTo(bytes, hn::BitCast(du, exponent)), bytes, exponents + i);
+  }
+  const auto last = static_cast<int32_t>(Most(d, most));
+  if (last == 0) {
+    counts[0] += n;
+    return;
+  }
+  const int32_t first = static_cast<int32_t>(hn::GetLane(hn::MinOfLanes(du, less))) + 1;
+  if (last - first >= kMostPasses) {
+    for (size_t i = 0; i < n; ++i) ++counts[exponents[i]];
+    return;
+  }
+  uint64_t rest = n;
+  for (int32_t e = first; e <= last; ++e) {
+    const uint64_t count = CountBytes(exponents, n, static_cast<uint8_t>(e));
+    counts[e] += count;
+    rest -= count;
+  }
+  counts[0] += rest;
+}
+
+void CountExponentsV(const float* x, size_t n, uint64_t* counts) {
+  const size_t lanes = hn::Lanes(hn::ScalableTag<uint8_t>());
+  const size_t whole = lanes == 1 ? 0 : n - n % lanes;  // one lane's count would not fit in a byte
+  for (size_t i = 0; i < whole; i += kExponentBlock) {
+    CountExponentBlock(x + i, std::min(kExponentBlock, whole - i), counts);
+  }
+  for (size_t i = whole; i < n; ++i) {
+    ++counts[(std::bit_cast<uint32_t>(x[i]) & kMagnitude) >> 23];
+  }
+}
+
 void ScanPairsV(const float* x, const float* y, size_t n, PairScan* out) {
   const DInt d;
   const size_t lanes = hn::Lanes(d);
@@ -169,6 +232,7 @@ HWY_AFTER_NAMESPACE();
 namespace hif8 {
 
 HWY_EXPORT(ScanMagnitudesV);
+HWY_EXPORT(CountExponentsV);
 HWY_EXPORT(ScanPairsV);
 HWY_EXPORT(AddErrorSumsV);
 HWY_EXPORT(DotProductV);
@@ -178,6 +242,10 @@ MagnitudeScan ScanMagnitudes(const float* x, size_t n) {
   MagnitudeScan scan;
   HWY_DYNAMIC_DISPATCH(ScanMagnitudesV)(x, n, &scan);
   return scan;
+}
+
+void CountExponents(const float* x, size_t n, ExponentFields* counts) {
+  HWY_DYNAMIC_DISPATCH(CountExponentsV)(x, n, counts->data());
 }
 
 PairScan ScanPairs(const float* x, const float* y, size_t n) {

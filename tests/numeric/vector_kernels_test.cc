@@ -62,6 +62,25 @@ TEST(VectorKernels, Scans) {
   }
 }
 
+TEST(VectorKernels, ExponentFields) {
+  const std::vector<float> any = AnyBits(9001, 7);
+  const std::vector<float> weights = Normal(9001, 0.02, 8);
+  std::vector<float> mixed = weights;  // with zeros and subnormal values
+  for (size_t i = 0; i < mixed.size(); i += 5) mixed[i] = i % 2 == 0 ? 0.0F : 1e-40F;
+  const std::vector<float> zeros(9001);
+  for (const auto& x : {any, weights, mixed, zeros}) {
+    for (const size_t n : {size_t{0}, size_t{3}, size_t{64}, size_t{4032}, size_t{9001}}) {
+      ExponentFields expected{};
+      for (size_t i = 0; i < n; ++i) ++expected[std::bit_cast<uint32_t>(x[i]) << 1 >> 24];
+      OnEveryTarget([&] {
+        ExponentFields found{};
+        CountExponents(x.data(), n, &found);
+        EXPECT_EQ(found, expected) << n;
+      });
+    }
+  }
+}
+
 TEST(VectorKernels, ErrorSumsAreTheSameToTheLastBit) {
   const size_t n = 1000;
   const std::vector<float> x = Normal(n, 1, 3);

@@ -24,7 +24,7 @@ THIRD_PARTY = [
     (r"yaml-cpp/", ["lib/quant"]),
     (r"CLI/|CLI11", ["apps"]),
     (r"spdlog/", ["apps"]),
-    (r"hwy/", ["formats", "lib/numeric"]),
+    (r"hwy/", ["formats", "lib/core", "lib/numeric"]),
     (r"(oneapi/)?tbb/", ["lib/core"]),
     (r"zip\.h$", ["lib/runtime"]),
     (r"(stb/)?stb_", ["lib/runtime"]),
