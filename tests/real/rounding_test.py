@@ -5,43 +5,19 @@ is exactly 1. Every bf16 pattern and both neighbours of every rounding boundary 
 """
 
 import csv
-import os
 import pathlib
-import struct
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
-
-ROOT, BIN = map(pathlib.Path, sys.argv[1:3])
-HERE = pathlib.Path(__file__).parent
-
-
-def call(*command, **options):
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True, **options).stdout
-
-
-def field(number, value):
-    """One protobuf field: a varint, or bytes, text and nested fields with their length."""
-    if isinstance(value, int):
-        return bytes([number << 3, value])
-    data = b"".join(value) if isinstance(value, list) else value.encode() if isinstance(value, str) else value
-    assert len(data) < 16384
-    return bytes([number << 3 | 2, len(data) & 127 | 128, len(data) >> 7]) + data
+from stock import BIN, ROOT, call, emit, stock_ort
 
 
 def identity_network():
-    """x [N, 1] -> MatMul with W [1, 1] = 1 -> y [N, 1], opset 13."""
-
-    def value_info(name):
-        dims = [field(1, [field(2, "N")]), field(1, [field(1, 1)])]
-        return [field(1, name), field(2, [field(1, [field(1, 1), field(2, dims)])])]
-
-    weight = [field(1, 1), field(1, 1), field(2, 1), field(8, "W"), field(9, struct.pack("<f", 1))]
-    node = [field(1, "x"), field(1, "W"), field(2, "y"), field(3, "rounding"), field(4, "MatMul")]
-    graph = [field(1, node), field(2, "g"), field(5, weight), field(11, value_info("x")), field(12, value_info("y"))]
-    return b"".join([field(1, 8), field(7, graph), field(8, [field(1, ""), field(2, 13)])])
+    """x [N, 1] -> MatMul with W [1, 1] = 1 -> y [N, 1]."""
+    column = ["N", 1]
+    nodes = [emit.node("MatMul", "x w", "y", "rounding")]
+    return emit.model(emit.Graph([emit.value("x", column)], [emit.value("y", column)], nodes, {"w": np.ones((1, 1), "f4")}))
 
 
 def grid():
@@ -80,10 +56,7 @@ def main():
         call(BIN / "hif8-calibrate", work / "m.onnx", "--recipe", "cast", "-o", work / "out")
         np.save(work / "x.npy", x[:, None])
         (work / "y").mkdir()
-        folders = [call(ROOT / "cmake/fetch-npm.sh", n).strip() for n in ("onnxruntime-node", "onnxruntime-common")]
-        node_path = os.pathsep.join(str(pathlib.Path(f).parent) for f in folders)
-        environment = dict(os.environ, NODE_PATH=node_path)
-        call("node", HERE / "stock_ort.js", "run", work / "out/model.onnx", work / "y", work / "x.npy", env=environment)
+        stock_ort("run", work / "out/model.onnx", work / "y", work / "x.npy")
         y = np.load(work / "y/x.npy")[:, 0]
     with np.errstate(invalid="ignore"):  # NaN inputs
         want = expected(x, values)

@@ -1,6 +1,7 @@
 // Runs models in npm's onnxruntime-node, an ONNX Runtime that is not ours, and compares two of them. NODE_PATH must have it.
 //
 //   node stock_ort.js run MODEL OUT_DIR INPUT.npy...        first output of each input, as OUT_DIR/<input's name>
+//   node stock_ort.js all MODEL OUT_DIR INPUT.npy...        every output, as OUT_DIR/<number>_<input's name>
 //   node stock_ort.js compare REFERENCE OTHER INPUT.npy...  JSON: per output SQNR in dB and argmax agreement
 'use strict';
 const fs = require('fs');
@@ -49,11 +50,15 @@ function argmaxRows(tensor) {
   return rows;
 }
 
-async function run(model, outDir, files) {
+async function run(model, outDir, files, all) {
   const session = await load(model);
+  const names = all ? session.outputNames : session.outputNames.slice(0, 1);
   for (const file of files) {
-    const results = await session.run({[session.inputNames[0]]: readNpy(file)});
-    writeNpy(path.join(outDir, path.basename(file)), results[session.outputNames[0]]);
+    const results = await session.run({[session.inputNames[0]]: readNpy(file)}, names);
+    names.forEach((name, i) => {
+      const number = all ? `${i}_` : '';
+      writeNpy(path.join(outDir, number + path.basename(file)), results[name]);
+    });
   }
 }
 
@@ -85,7 +90,9 @@ async function compare(referenceFile, otherFile, files) {
 }
 
 async function main([command, ...rest]) {
-  if (command === 'run') return run(rest[0], rest[1], rest.slice(2));
+  if (command === 'run' || command === 'all') {
+    return run(rest[0], rest[1], rest.slice(2), command === 'all');
+  }
   if (command === 'compare') {
     return console.log(JSON.stringify(await compare(rest[0], rest[1], rest.slice(2))));
   }
