@@ -78,8 +78,7 @@ class Pipeline {
   // Keeps layers until the written network meets the goal, and writes it again.
   void MeetGoal(const std::filesystem::path& dir) {
     const AutoGoal& goal = *options_.auto_goal;
-    LayerSet quantized;
-    for (const LayerPlan& layer : result_.plan.layers) quantized.push_back(layer.quantized);
+    const LayerSet quantized = result_.plan.QuantizedLayers();
     const auto measure = [&](std::span<const LayerSet> networks, uint64_t samples) {
       std::vector<double> values;
       for (const Measurement& m :
@@ -355,7 +354,8 @@ class Pipeline {
     FormatComparison comparison(in_.model, result_.plan, options_.compare, stats_, in_.source);
     if (!options_.compare.empty()) comparison.CompareWeights();
     if (in_.source != nullptr) {
-      result_.measurement = in_.source->Measure(dir, QuantizedActivations(&comparison));
+      result_.measurement = in_.source->Measure(dir, QuantizedActivations(&comparison),
+                                                result_.plan.QuantizedLayers());
       WarnNonFiniteOutputs();
     }
     result_.comparisons = comparison.Results();

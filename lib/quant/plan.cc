@@ -269,6 +269,13 @@ uint64_t StoredBytes(const WeightPlan& plan) {
   return (code_bits + 7) / 8 + plan.layout.scale_count() * scale;
 }
 
+std::vector<bool> QuantPlan::QuantizedLayers() const {
+  std::vector<bool> flags;
+  flags.reserve(layers.size());
+  for (const LayerPlan& layer : layers) flags.push_back(layer.quantized);
+  return flags;
+}
+
 std::vector<int> QuantPlan::ObservedActivations(bool dynamic) const {
   std::vector<int> wanted;
   for (const auto& [index, operand] : activations) {

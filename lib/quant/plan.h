@@ -45,6 +45,7 @@ struct QuantPlan {
   std::map<int, WeightPlan> weights;  // by index into Model::weights(): those that are quantized
   std::map<int, OperandPlan> activations;  // by index into Model::activations()
 
+  std::vector<bool> QuantizedLayers() const;  // a flag for each layer
   // Activations whose scale must come from data; with `dynamic`, those as well that have none but
   // whose rule could choose one.
   std::vector<int> ObservedActivations(bool dynamic = false) const;

@@ -88,9 +88,11 @@ class ActivationSource {
   virtual bool synthetic() const = 0;
 
   // Runs the original and the written network side by side over the evaluation data. `quantized`
-  // maps activations to how they were quantized.
+  // maps activations to how they were quantized, `layers` are those that are quantized: others that
+  // share their input read it as it is.
   virtual Measurement Measure(const std::filesystem::path& written,
-                              const std::map<int, QuantizedActivation>& quantized) = 0;
+                              const std::map<int, QuantizedActivation>& quantized,
+                              const LayerSet& layers) = 0;
   // Runs, beside the original network, one network for each of `variants`, in which only those
   // layers are as in the written one, over the first `samples` samples (0: all) of the evaluation
   // data. Measures what the networks give in the end (`outputs`, perplexities, `samples`); the

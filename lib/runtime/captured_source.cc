@@ -56,8 +56,8 @@ class CapturedSource : public ActivationSource {
   uint64_t samples() const override { return files_.size(); }
   bool synthetic() const override { return false; }
 
-  Measurement Measure(const fs::path&,
-                      const std::map<int, QuantizedActivation>& quantized) override {
+  Measurement Measure(const fs::path&, const std::map<int, QuantizedActivation>& quantized,
+                      const LayerSet&) override {
     Measurement m;
     m.activation.resize(model_.activations().size());
     m.output.resize(model_.layers().size());

@@ -23,7 +23,7 @@ constexpr size_t kDecodedRows = 1024;  // of the embedding that are kept
 
 // A network that is compared with the original.
 struct OtherNetwork {
-  const LayerSet* layers = nullptr;      // that are quantized in it; null: all of the written one
+  LayerSet layers;                       // that are quantized in it
   std::unique_ptr<HiddenStates> states;  // null: those of the original still
   std::unique_ptr<ExpertRouting> routing;
   std::vector<TokenScores> scores;
@@ -35,7 +35,8 @@ class MeasurePass {
   MeasurePass(const std::shared_ptr<const Checkpoint>& checkpoint, const TokenData& data,
               uint64_t memory_limit, const std::filesystem::path& written,
               const std::map<int, QuantizedActivation>& quantized,
-              std::span<const LayerSet> variants, const FormatRegistry& formats, LogSink& log)
+              std::span<const LayerSet> networks, bool comparing_layers,
+              const FormatRegistry& formats, LogSink& log)
       : checkpoint_(*checkpoint),
         written_(checkpoint, written),
         quantized_(quantized),
@@ -58,12 +59,12 @@ class MeasurePass {
         heads_([this](PartOptions o) { return DecoderHead(spec_, std::move(o)); }, formats, &sink_,
                &log),
         log_(log),
-        comparing_layers_(variants.empty()),
-        others_(std::max<size_t>(variants.size(), 1)),
+        comparing_layers_(comparing_layers),
+        others_(networks.size()),
         memory_(PlanMemory(checkpoint->network(), run_.longest(), 2, false, memory_limit)) {
     // Weights are held in two forms, however many networks there are.
     memory_.hidden_states = memory_.hidden_states * 2 / (others_.size() + 1);
-    for (size_t i = 0; i < variants.size(); ++i) others_[i].layers = &variants[i];
+    for (size_t i = 0; i < networks.size(); ++i) others_[i].layers = networks[i];
     measurement_.activation.resize(checkpoint_.activations().size());
     measurement_.output.resize(checkpoint_.layers().size());
     measurement_.accumulated.resize(checkpoint_.layers().size());
@@ -72,8 +73,7 @@ class MeasurePass {
     if (activation_format_.empty()) activation_format_ = formats.names().front();
   }
 
-  // One measurement for each variant; without variants the one of the written network, with its
-  // layers and activations.
+  // One measurement for each network, with layers and activations where those are compared.
   std::vector<Measurement> Run() {
     Embed();
     RunBlocks();
@@ -95,13 +95,8 @@ class MeasurePass {
   bool IsQuantized(const std::string& tensor, const OtherNetwork& other) const {
     const int weight = checkpoint_.Locate(tensor).tensor->weight;
     if (weight < 0) return false;
-    if (other.layers != nullptr && !UsesWeight(*other.layers, weight)) return false;
-    return written_.simulated() || written_.IsQuantized(weight);
-  }
-
-  bool UsesWeight(const LayerSet& layers, int weight) const {
-    for (size_t i = 0; i < layers.size(); ++i) {
-      if (layers[i] && checkpoint_.layers()[i].weight == weight) return true;
+    for (size_t i = 0; i < other.layers.size(); ++i) {
+      if (other.layers[i] && checkpoint_.layers()[i].weight == weight) return true;
     }
     return false;
   }
@@ -112,9 +107,7 @@ class MeasurePass {
     std::vector<PartLayer> layers;
     for (const PartLayer& layer : part_layers) {
       const int index = checkpoint_.LayerIndex(prefix + layer.name);
-      if (other.layers == nullptr || (index >= 0 && (*other.layers)[static_cast<size_t>(index)])) {
-        layers.push_back(layer);
-      }
+      if (index >= 0 && other.layers[static_cast<size_t>(index)]) layers.push_back(layer);
     }
     PartOptions options;
     options.mode = mode;
@@ -376,9 +369,10 @@ class MeasurePass {
 }  // namespace
 
 Measurement CheckpointSource::Measure(const std::filesystem::path& written,
-                                      const std::map<int, QuantizedActivation>& quantized) {
+                                      const std::map<int, QuantizedActivation>& quantized,
+                                      const LayerSet& layers) {
   return std::move(MeasurePass(checkpoint_, options_.evaluation, options_.memory_limit, written,
-                               quantized, {}, formats_, log_)
+                               quantized, {&layers, 1}, true, formats_, log_)
                        .Run()
                        .front());
 }
@@ -394,7 +388,7 @@ std::vector<Measurement> CheckpointSource::MeasureVariants(
     const auto some = variants.subspan(results.size(),
                                        std::min(kVariantsAtOnce, variants.size() - results.size()));
     for (Measurement& result : MeasurePass(checkpoint_, data, options_.memory_limit, written,
-                                           quantized, some, formats_, log_)
+                                           quantized, some, false, formats_, log_)
                                    .Run()) {
       results.push_back(std::move(result));
     }

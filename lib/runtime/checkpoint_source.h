@@ -44,7 +44,8 @@ class CheckpointSource : public ActivationSource {
   // Outputs: "logits", with argmax agreement; perplexities over every token but each sample's
   // first.
   Measurement Measure(const std::filesystem::path& written,
-                      const std::map<int, QuantizedActivation>& quantized) override;
+                      const std::map<int, QuantizedActivation>& quantized,
+                      const LayerSet& layers) override;
   std::vector<Measurement> MeasureVariants(const std::filesystem::path& written,
                                            const std::map<int, QuantizedActivation>& quantized,
                                            std::span<const LayerSet> variants,

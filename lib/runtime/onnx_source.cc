@@ -43,7 +43,8 @@ class OnnxSource : public ActivationSource {
   bool synthetic() const override { return calibration_ != nullptr && calibration_->synthetic(); }
 
   Measurement Measure(const std::filesystem::path& written,
-                      const std::map<int, QuantizedActivation>& quantized) override {
+                      const std::map<int, QuantizedActivation>& quantized,
+                      const LayerSet&) override {  // the written graph says which
     return MeasureGraphs(BuildEvaluationGraphs(model_, written), EvaluationData(),
                          {.activations = model_.activations().size(),
                           .layers = model_.layers().size(),

@@ -9,9 +9,8 @@
 
 #include "calibrators/builtin.h"
 #include "formats/builtin.h"
-#include "lib/model/layer_graph.h"
-#include "lib/model/onnx/graph_builder.h"
 #include "tests/quant/fake_model.h"
+#include "tests/quant/layer_source.h"
 
 namespace hif8 {
 namespace {
@@ -84,26 +83,6 @@ double PlainSqnr(const std::vector<float>& x, const Plain& plain, size_t tile_ro
   return 10 * std::log10(signal / noise);
 }
 
-// Gives the layer of the model alone, and nothing else.
-class OneLayer : public ActivationSource {
- public:
-  std::vector<TensorStats> Collect(std::span<const int>) override { return {}; }
-  uint64_t samples() const override { return 0; }
-  bool synthetic() const override { return false; }
-  Measurement Measure(const std::filesystem::path&,
-                      const std::map<int, QuantizedActivation>&) override {
-    return {};
-  }
-  std::optional<RunnableGraph> LayerGraph(int) const override {
-    GraphBuilder graph;
-    const std::string x = graph.Input(kLayerInput, DType::kF32, {-1, kInputs});
-    const std::string w = graph.Input(kLayerWeight, DType::kF32, {kRows, kInputs});
-    graph.Output(graph.Node("Gemm", {x, w}, {{"transB", int64_t{1}}}), kLayerResult, DType::kF32,
-                 {-1, kRows});
-    return graph.Finish();
-  }
-};
-
 // Values in tiles of tile_rows x tile_inputs (0: all), rounded.
 std::vector<double> PlainRounded(const std::vector<float>& x, const Plain& plain,
                                  size_t tile_rows) {
@@ -170,7 +149,7 @@ TEST(FormatComparison, EqualsAPlainComputation) {
 
   std::vector<const NumberFormat*> formats;
   for (const Plain& plain : kPlain) formats.push_back(&BuiltinFormats().Get(plain.format));
-  const OneLayer source;
+  const LayerSource source(model);
   FormatComparison comparison(model, plan, formats, stats, &source);
   comparison.CompareWeights();
   comparison.AddActivation(0, view(0));

@@ -9,10 +9,9 @@
 
 #include "calibrators/builtin.h"
 #include "formats/builtin.h"
-#include "lib/model/layer_graph.h"
-#include "lib/model/onnx/graph_builder.h"
 #include "lib/quant/weight_quantizer.h"
 #include "tests/quant/fake_model.h"
+#include "tests/quant/layer_source.h"
 
 namespace hif8 {
 namespace {
@@ -26,39 +25,6 @@ std::vector<float> Values(size_t n, uint32_t seed, float loud = 1) {
   for (size_t i = 0; i < n; ++i) values[i] = t(random) * (i % kIn == 2 ? loud : 1.0F);
   return values;
 }
-
-TensorView View(const std::vector<float>& values, const Shape& shape) {
-  return {DType::kF32, shape, reinterpret_cast<const std::byte*>(values.data())};
-}
-
-// Gives layers alone and nothing else.
-class LayerSource : public ActivationSource {
- public:
-  explicit LayerSource(const Model& model) : model_(model) {}
-  std::vector<TensorStats> Collect(std::span<const int>) override { return {}; }
-  uint64_t samples() const override { return 0; }
-  bool synthetic() const override { return false; }
-  Measurement Measure(const std::filesystem::path&,
-                      const std::map<int, QuantizedActivation>&) override {
-    return {};
-  }
-  std::optional<RunnableGraph> LayerGraph(int layer) const override {
-    if (!alone) return std::nullopt;
-    const Shape& shape =
-        model_.weights()[static_cast<size_t>(model_.layers()[static_cast<size_t>(layer)].weight)]
-            .shape;
-    GraphBuilder graph;
-    const std::string x = graph.Input(kLayerInput, DType::kF32, {-1, shape[1]});
-    const std::string w = graph.Input(kLayerWeight, DType::kF32, shape);
-    graph.Output(graph.Node("Gemm", {x, w}, {{"transB", int64_t{1}}}), kLayerResult, DType::kF32,
-                 {-1, shape[0]});
-    return graph.Finish();
-  }
-  bool alone = true;
-
- private:
-  const Model& model_;
-};
 
 class OutputObjectiveTest : public testing::Test {
  protected:
@@ -212,7 +178,8 @@ TEST(SliceSample, IsBoundedAndFinite) {
   for (int i = 0; i < 5; ++i) large.Add(View(x, {1, static_cast<int64_t>(x.size())}));
   EXPECT_EQ(large.slices().size(), 1u);
   SliceSample bad;
-  bad.Add(View({1, std::numeric_limits<float>::quiet_NaN(), 3, 4}, {2, 2}));
+  const float values[] = {1, std::numeric_limits<float>::quiet_NaN(), 3, 4};
+  bad.Add(View(values, {2, 2}));
   ASSERT_EQ(bad.slices().size(), 1u);
   EXPECT_THAT(bad.slices()[0].values, testing::ElementsAre(3, 4));
 }

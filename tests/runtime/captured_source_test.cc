@@ -60,7 +60,7 @@ TEST_F(CapturedSourceTest, MeasuresTheInputs) {
   const auto source = Make();
   std::map<int, QuantizedActivation> quantized;
   quantized[Activation("net.a")] = {1, 16, 40960, true};
-  const Measurement m = source->Measure({}, quantized);
+  const Measurement m = source->Measure({}, quantized, {});
   const ErrorMetrics& error = m.activation[static_cast<size_t>(Activation("net.a"))];
   // 1 is exact, 1.03 rounds to 1, 20 is clipped to 16.
   const double noise = std::pow(double{1.03f} - 1, 2) + 16;

@@ -76,7 +76,8 @@ TEST(CheckpointMeasureTest, TinyQwen3W8A8PerplexityIsTheIndependentSimulations) 
                           BuiltinFormats(), NullLog());
   const test::TemporaryFolder folder;
   const auto activations = QuantizeMax(checkpoint, &source, folder.path());
-  const Measurement m = source.Measure(folder.path(), activations);
+  const LayerSet layers(checkpoint->layers().size(), true);
+  const Measurement m = source.Measure(folder.path(), activations, layers);
   const double original = json["perplexity"]["value"];
   const double quantized = json["hif8_w8a8_perplexity"];
   EXPECT_NEAR(m.perplexity_original, original, 1e-3 * original);

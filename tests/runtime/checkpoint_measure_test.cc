@@ -33,7 +33,8 @@ class CheckpointMeasureTest : public ::testing::Test {
     CheckpointSource source(checkpoint, {ids, {}}, BuiltinFormats(), NullLog());
     CheckpointSource other(Checkpoint::Open(decoded.path()), {ids, {}}, BuiltinFormats(),
                            NullLog());
-    const Measurement m = source.Measure(codes.path(), {});
+    const LayerSet layers(checkpoint->layers().size(), true);
+    const Measurement m = source.Measure(codes.path(), {}, layers);
     const auto a = source.Run();
     const auto b = other.Run();
     EXPECT_NEAR(std::log(m.perplexity_original), a.loss, 1e-9);
@@ -62,7 +63,7 @@ class CheckpointMeasureTest : public ::testing::Test {
     EXPECT_EQ(m.outputs[0].argmax_equal, equal);
 
     // The decoded checkpoint, measured as such, is the same network.
-    const Measurement simulated = source.Measure(decoded.path(), {});
+    const Measurement simulated = source.Measure(decoded.path(), {}, layers);
     EXPECT_NEAR(simulated.perplexity_quantized, m.perplexity_quantized,
                 1e-6 * m.perplexity_quantized);
   }
@@ -95,7 +96,8 @@ TEST_F(CheckpointMeasureTest, LatentAttentionAndSharedExperts) {
   for (size_t i = 0; i < checkpoint->activations().size(); ++i) {
     all[static_cast<int>(i)] = {0.25f, 2.0f, 40960.0f};
   }
-  const Measurement m = source.Measure(folder.path(), all);
+  const LayerSet layers(checkpoint->layers().size(), true);
+  const Measurement m = source.Measure(folder.path(), all, layers);
   for (const char* name : {"self_attn.kv_latent", "self_attn.k_rope", "self_attn.q_b_proj.input",
                            "mlp.shared_experts.down_proj.input", "mlp.gate.input"}) {
     const int index = checkpoint->ActivationIndex(std::string("model.layers.2.") + name);
@@ -117,7 +119,8 @@ TEST_F(CheckpointMeasureTest, ActivationsCacheAndProductsAreMeasured) {
   for (size_t i = 0; i < checkpoint->activations().size(); ++i) {
     all[static_cast<int>(i)] = {0.25f, 2.0f, 40960.0f};
   }
-  const Measurement m = source.Measure(folder.path(), all);
+  const LayerSet layers(checkpoint->layers().size(), true);
+  const Measurement m = source.Measure(folder.path(), all, layers);
   const auto rows = uint64_t{2 * 48};
   for (size_t i = 0; i < checkpoint->activations().size(); ++i) {
     const std::string& name = checkpoint->activations()[i].name;

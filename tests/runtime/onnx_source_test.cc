@@ -156,7 +156,7 @@ TEST_F(OnnxSourceTest, MeasuresTheWrittenModel) {
     for (int i = 0; i < 2; ++i) {
       quantized[i] = {.scale = kScales[i], .reference = 1.5f, .overflow_threshold = 40960};
     }
-    const Measurement result = source->Measure(written, quantized);
+    const Measurement result = source->Measure(written, quantized, {});
 
     const std::vector<float> data = Wave(kSamples * kIn, 0.77);
     const std::vector<double> x(data.begin(), data.end());
@@ -322,13 +322,13 @@ TEST_F(OnnxSourceTest, EvaluationDataIsItsOwn) {
   WriteBytes(dir_ / "eval.npy", NpyFloats({2, kIn}, Wave(2 * kIn, 0.5)));
   options_.evaluation.source = (dir_ / "eval.npy").string();
   const auto source = MakeOnnxSource(*model_, options_, NullLog());
-  EXPECT_EQ(source->Measure(written, {}).samples, 2u);
+  EXPECT_EQ(source->Measure(written, {}, {}).samples, 2u);
   EXPECT_EQ(source->samples(), kSamples);
   options_.calibration.source.clear();
   const auto without = MakeOnnxSource(*model_, options_, NullLog());
   const int wanted[] = {0};
   EXPECT_THROW(without->Collect(wanted), Error);
-  EXPECT_EQ(without->Measure(written, {}).samples, 2u);
+  EXPECT_EQ(without->Measure(written, {}, {}).samples, 2u);
 }
 
 TEST_F(OnnxSourceTest, BadDataIsFoundWhenTheSourceIsMade) {

@@ -21,10 +21,9 @@ WrittenCheckpoint::WrittenCheckpoint(std::shared_ptr<const Checkpoint> source,
   }
   const std::filesystem::path config = folder / "config.json";
   if (std::filesystem::exists(config)) {
-    const ModelConfig quantization =
-        ModelConfig::Parse(ReadFile(config), config.string()).Object("quantization_config");
-    simulated_ = quantization.empty();
-    number_format_ = quantization.String("number_format", "");
+    number_format_ = ModelConfig::Parse(ReadFile(config), config.string())
+                         .Object("quantization_config")
+                         .String("number_format", "");
   }
 }
 
@@ -111,12 +110,6 @@ std::string WrittenCheckpoint::FormatOf(DType codes, DType scales, bool packed) 
   if (codes == DType::kF8E4M3) return scales == DType::kU8 ? "mxfp8" : "fp8_e4m3";
   if (codes == DType::kF8E5M2) return "fp8_e5m2";
   return codes == DType::kI8 ? "int8" : number_format_;
-}
-
-bool WrittenCheckpoint::IsQuantized(int index) const {
-  const std::string& name = source_->weights()[static_cast<size_t>(index)].name;
-  const SafetensorsFile* shard = nullptr;
-  return Find(WeightScaleName(name), &shard) != nullptr;
 }
 
 EncodedWeight WrittenCheckpoint::Read(int index, const std::string& format,

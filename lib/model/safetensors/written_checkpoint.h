@@ -20,14 +20,10 @@ class WrittenCheckpoint {
   // Codes and scales of source.weights()[index] as they stand in the file. `format` and `layout`
   // are what the plan says of that weight.
   EncodedWeight Read(int index, const std::string& format, const TileLayout& layout) const;
-  // True when the file holds codes for weights()[index].
-  bool IsQuantized(int index) const;
   // Rows [begin, end) of the values of a tensor of the source, as written: decoded codes, or
   // floats.
   void ReadRows(const std::string& name, const FormatRegistry& formats, int64_t begin, int64_t end,
                 float* values) const;
-  // True where config.json says of no quantization: weights are stored as floats.
-  bool simulated() const { return simulated_; }
   // The number format that config.json gives U8 codes; empty where there are none.
   const std::string& number_format() const { return number_format_; }
   // A tensor of the written folder as stored. Throws kModel when there is none of that name.
@@ -42,7 +38,6 @@ class WrittenCheckpoint {
   std::shared_ptr<const Checkpoint> source_;
   std::filesystem::path folder_;
   ShardList files_;
-  bool simulated_ = true;
   std::string number_format_;
 };
 
