@@ -262,8 +262,10 @@ std::vector<OptionSpec> OtherOptions() {
       {.name = "compare",
        .kind = OptionKind::kText,
        .group = kQuant,
-       .value = "FORMATS",
-       .help = "also measure the same operands under these formats, separated by commas, or 'all'"},
+       .value = "LIST",
+       .help = "also measure the same operands under these formats, separated by commas, such as "
+               "'mxfp8', 'hif8:mse' with another scale rule, 'hif8:all' with every rule, or 'all' "
+               "formats"},
       {.name = "output",
        .letter = 'o',
        .kind = OptionKind::kPath,

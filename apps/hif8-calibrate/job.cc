@@ -6,13 +6,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/hif8-calibrate/auto_goal.h"
 #include "apps/hif8-calibrate/calibrate_options.h"
+#include "apps/hif8-calibrate/compare_list.h"
 #include "apps/hif8-calibrate/make_report.h"
 #include "apps/hif8-calibrate/model_kind.h"
 #include "apps/hif8-calibrate/paths.h"
@@ -68,25 +68,8 @@ void RefuseOutputsWithin(const fs::path& model, const cli::ParsedOptions& option
   }
 }
 
-// The formats of --compare, the default one first.
-std::vector<const NumberFormat*> ParseFormats(const std::string& text) {
-  const FormatRegistry& formats = BuiltinFormats();
-  std::vector<std::string> names = {formats.names().front()};
-  std::istringstream list(text);
-  for (std::string name; std::getline(list, name, ',');) {
-    if (name == "all") {
-      names = formats.names();
-    } else if (std::find(names.begin(), names.end(), name) == names.end()) {
-      names.push_back(name);
-    }
-  }
-  std::vector<const NumberFormat*> found;
-  found.reserve(names.size());
-  for (const std::string& name : names) found.push_back(&formats.Get(name));
-  return found;
-}
-
-PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
+PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options,
+                                    const ParseContext& context) {
   PipelineOptions pipeline;
   if (!options.Has("output") && !(options.Has("stats-out") && options.Has("data"))) {
     throw UsageError("no output was given", "give -o DIR, or --dry-run to see the plan only");
@@ -104,7 +87,9 @@ PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options) {
     throw UsageError("with --calibration no statistics are gathered that --stats-out could save",
                      "give one of them");
   }
-  if (options.Has("compare")) pipeline.compare = ParseFormats(options.Text("compare"));
+  if (options.Has("compare")) {
+    pipeline.compare = ParseCompareList(options.Text("compare"), context);
+  }
   pipeline.delayed_study = options.Flag("delayed-study");
   if (options.Has("auto")) pipeline.auto_goal = MakeAutoGoal(options.Text("auto"));
   if (!pipeline.output.empty()) RefuseInputsWithin(pipeline.output, options);
@@ -217,7 +202,7 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
     throw UsageError("--fail-if needs a run: with --dry-run nothing is measured",
                      "give one of them");
   }
-  if (!dry_run) pipeline = MakePipelineOptions(options);
+  if (!dry_run) pipeline = MakePipelineOptions(options, context);
 
   const std::unique_ptr<ModelKind> kind =
       OpenModel(options.Text("MODEL"), HasScales(options), part, &config, context, console.log());

@@ -75,12 +75,12 @@ std::vector<OptionSpec> Options() {
        .brief = true},
       {.name = "compare",
        .group = output,
-       .help = "number formats side by side (after hif8-calibrate --compare); --where takes layer, "
-               "operand and format",
+       .help = "number formats and scale rules side by side (after hif8-calibrate --compare); "
+               "--where takes layer, operand and format",
        .brief = true},
       {.name = "advise",
        .group = output,
-       .help = "the layers that another format would help most (after hif8-calibrate "
+       .help = "the layers that another format or rule would help most (after hif8-calibrate "
                "--compare), and how to choose it",
        .brief = true},
       {.name = "columns",

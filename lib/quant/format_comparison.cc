@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -34,45 +35,92 @@ std::optional<TileScaling> DynamicScaling(const NumberFormat& format, const Scal
   return scaling;
 }
 
+bool ForWeights(const FormatChoice& choice) {
+  return choice.rule == nullptr || choice.rule->ForWeights();
+}
+
+// Cached keys and values: a recipe can give them only rules that look at all data at once.
+bool ForCaches(const Calibrator& rule) { return rule.NeedsData() && !rule.OrderDependent(); }
+
+std::set<int> Caches(const Model& model) {
+  std::set<int> caches;
+  for (const Layer& layer : model.layers()) {
+    if (layer.option == "kv_cache") caches.insert(layer.activation);
+  }
+  return caches;
+}
+
 }  // namespace
 
+std::string FormatChoice::Name() const {
+  std::string name(format->name());
+  if (rule != nullptr) name += ":" + std::string(rule->name());
+  return name;
+}
+
+std::vector<FormatChoice> BesideWritten(std::vector<FormatChoice> choices, const QuantPlan& plan) {
+  const auto add = [&](const OperandPlan& operand) {
+    const bool known = std::any_of(choices.begin(), choices.end(), [&](const FormatChoice& c) {
+      return c.format == operand.format && c.rule == nullptr;
+    });
+    if (!known) choices.push_back({operand.format, nullptr});
+  };
+  for (const auto& [index, operand] : plan.weights) add(operand);
+  for (const auto& [index, operand] : plan.activations) add(operand);
+  return choices;
+}
+
 FormatComparison::FormatComparison(const Model& model, const QuantPlan& plan,
-                                   std::vector<const NumberFormat*> formats,
+                                   std::vector<FormatChoice> choices,
                                    const std::vector<TensorStats>& stats,
                                    const ActivationSource* source)
-    : model_(model), plan_(plan), formats_(std::move(formats)) {
-  if (formats_.empty() || stats.empty()) return;
+    : model_(model), plan_(plan), choices_(std::move(choices)) {
+  if (choices_.empty() || stats.empty()) return;
   if (source != nullptr) {
-    outputs_.emplace(model_, plan_, *source, formats_.size(),
-                     [this](int weight, int format) { return DecodedWeight(weight, format); });
+    outputs_.emplace(model_, plan_, *source, choices_.size(),
+                     [this](int weight, int choice) { return DecodedWeight(weight, choice); });
   }
+  const std::set<int> caches = Caches(model_);
   for (const auto& [index, operand] : plan_.activations) {
     ActivationState state;
-    state.errors.resize(formats_.size());
-    for (const NumberFormat* format : formats_) {
-      state.dynamic.push_back(DynamicScaling(*format, ParamsFor(operand, *format), operand));
-      const TensorStats& record = stats.at(static_cast<size_t>(index));
-      state.scales.emplace_back();
-      if (operand.rule->NeedsData() && record.count() == 0) continue;
-      state.scales.back() = operand.rule->Solve(record, *format, ParamsFor(operand, *format)).scale;
+    state.errors.resize(choices_.size());
+    for (const FormatChoice& choice : choices_) {
+      state.roundings.push_back(MakeRounding(choice, operand, caches.contains(index),
+                                             stats.at(static_cast<size_t>(index))));
     }
     activations_.emplace(index, std::move(state));
   }
 }
 
-std::vector<float> FormatComparison::DecodedWeight(int index, int number) const {
+FormatComparison::Rounding FormatComparison::MakeRounding(const FormatChoice& choice,
+                                                          const OperandPlan& operand, bool cached,
+                                                          const TensorStats& record) {
+  const NumberFormat& format = *choice.format;
+  const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *operand.rule;
+  const ScaleParams params = ParamsFor(operand, format);
+  if (choice.rule != nullptr && cached && !ForCaches(rule)) return {};
+  if (std::optional<TileScaling> dynamic = DynamicScaling(format, params, operand)) {
+    if (choice.rule != nullptr && rule.name() != "max") return {};
+    return {dynamic, std::nullopt};
+  }
+  if (rule.NeedsData() && record.count() == 0) return {};
+  return {std::nullopt, rule.Solve(record, format, params).scale};
+}
+
+std::vector<float> FormatComparison::DecodedWeight(int index, int choice) const {
   const Tensor tensor = model_.ReadWeight(index);
   std::vector<float> buffer;
   const std::span<const float> x = AsFloats(tensor.view, &buffer);
   std::vector<float> y(x.begin(), x.end());
-  if (number < 0) return y;
-  const NumberFormat& format = *formats_[static_cast<size_t>(number)];
-  DecodeWeight(Encoded(tensor.view, index, format), format, y);
+  if (choice < 0) return y;
+  const FormatChoice& chosen = choices_[static_cast<size_t>(choice)];
+  DecodeWeight(Encoded(tensor.view, index, chosen), *chosen.format, y);
   return y;
 }
 
 EncodedWeight FormatComparison::Encoded(const TensorView& tensor, int index,
-                                        const NumberFormat& format) const {
+                                        const FormatChoice& choice) const {
+  const NumberFormat& format = *choice.format;
   const Weight& weight = model_.weights()[static_cast<size_t>(index)];
   const WeightPlan& plan = plan_.weights.at(index);
   const std::optional<TileScales> tiles = format.tile_scales();
@@ -81,17 +129,14 @@ EncodedWeight FormatComparison::Encoded(const TensorView& tensor, int index,
   const TileLayout layout = tiles        ? WeightTiles(weight.channels, tiles->weight)
                             : prescribed ? TileLayout(weight.channels)
                                          : plan.layout;
+  const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *plan.rule;
   WeightScales solved =
-      SolveWeight(weight.name, tensor, layout, *plan.rule, format, ParamsFor(plan, format));
+      SolveWeight(weight.name, tensor, layout, rule, format, ParamsFor(plan, format));
   return EncodeWeight(tensor, layout, std::move(solved.scales), format);
 }
 
-ErrorMetrics FormatComparison::WeightError(const TensorView& tensor, int index,
-                                           const NumberFormat& format) const {
-  return MeasureWeight(tensor, Encoded(tensor, index, format), format);
-}
-
 void FormatComparison::CompareWeights() {
+  if (choices_.empty()) return;
   for (const auto& [index, plan] : plan_.weights) {
     const Weight& weight = model_.weights()[static_cast<size_t>(index)];
     RequireMemory(weight.size() * (2 * sizeof(float) + 1), MemoryLimit(),
@@ -99,8 +144,11 @@ void FormatComparison::CompareWeights() {
                   "its values in fp32, before and after, and its codes");
     const Tensor tensor = model_.ReadWeight(index);
     std::vector<ErrorMetrics>& errors = weights_[index];
-    for (const NumberFormat* format : formats_) {
-      errors.push_back(WeightError(tensor.view, index, *format));
+    for (const FormatChoice& choice : choices_) {
+      errors.push_back(
+          ForWeights(choice)
+              ? MeasureWeight(tensor.view, Encoded(tensor.view, index, choice), *choice.format)
+              : ErrorMetrics());
     }
   }
 }
@@ -112,19 +160,20 @@ void FormatComparison::AddActivation(int index, const TensorView& x) {
   const std::span<const float> values = AsFloats(x, &x_buffer_);
   y_buffer_.resize(values.size());
   if (outputs_) outputs_->Begin(index, x.shape, values);
-  for (size_t f = 0; f < formats_.size(); ++f) {
-    const NumberFormat& format = *formats_[f];
-    if (const std::optional<TileScaling>& scaling = state.dynamic[f]) {
-      QuantizeDequantizeDynamic(format, *scaling,
+  for (size_t c = 0; c < choices_.size(); ++c) {
+    const NumberFormat& format = *choices_[c].format;
+    const Rounding& rounding = state.roundings[c];
+    if (rounding.dynamic) {
+      QuantizeDequantizeDynamic(format, *rounding.dynamic,
                                 model_.activations()[static_cast<size_t>(index)].input_axis,
                                 x.shape, values, y_buffer_);
-    } else if (state.scales[f]) {
-      format.QuantizeDequantize(values, ScaleOperand::One(*state.scales[f]), y_buffer_);
+    } else if (rounding.scale) {
+      format.QuantizeDequantize(values, ScaleOperand::One(*rounding.scale), y_buffer_);
     } else {
       continue;
     }
-    state.errors[f].Add(values, y_buffer_);
-    if (outputs_) outputs_->Add(f, y_buffer_);
+    state.errors[c].Add(values, y_buffer_);
+    if (outputs_ && ForWeights(choices_[c])) outputs_->Add(c, y_buffer_);
   }
 }
 
@@ -132,9 +181,9 @@ std::vector<ComparedOperand> FormatComparison::Results() const {
   std::vector<ComparedOperand> results;
   const auto add = [&](const std::string& layer, const std::string& operand,
                        const std::vector<ErrorMetrics>& errors) {
-    for (size_t f = 0; f < errors.size(); ++f) {
-      if (errors[f].count() == 0) continue;
-      results.push_back({layer, operand, std::string(formats_[f]->name()), errors[f]});
+    for (size_t c = 0; c < errors.size(); ++c) {
+      if (errors[c].count() == 0) continue;
+      results.push_back({layer, operand, choices_[c].Name(), errors[c]});
     }
   };
   for (size_t i = 0; i < plan_.layers.size(); ++i) {

@@ -1,4 +1,4 @@
-// The same operands under several number formats, side by side.
+// The same operands under several number formats and scale rules, side by side.
 #pragma once
 
 #include <cstddef>
@@ -17,51 +17,69 @@
 
 namespace hif8 {
 
-// One operand of one layer under one format.
+// A number format, and how its scales are chosen.
+struct FormatChoice {
+  const NumberFormat* format = nullptr;
+  const Calibrator* rule = nullptr;  // null: the plan's
+
+  std::string Name() const;  // "mxfp8", "hif8:mse"
+};
+
+// The choices, and behind them the plan's own formats that are not among them: what was written is
+// what others are compared with.
+std::vector<FormatChoice> BesideWritten(std::vector<FormatChoice> choices, const QuantPlan& plan);
+
+// One operand of one layer under one choice.
 struct ComparedOperand {
   std::string layer;    // as in Model::layers()
   std::string operand;  // "weight", "activation", "k", "v", "output"
-  std::string format;
+  std::string format;   // FormatChoice::Name()
   ErrorMetrics error;
 };
 
-// Collects the errors of a plan's operands under other formats. Formats that prescribe their scales
-// (MX, FP8 blocks) use them, computed from the data as it comes; the others take the plan's rule
-// and granularity and their own default target. Nothing but sums is kept.
+// Collects the errors of a plan's operands under other formats and rules. Formats that prescribe
+// their scales (MX, FP8 blocks) use them, computed from the data as it comes; the others take the
+// plan's granularity, its rule unless the choice has one, and their own default target. An operand
+// that a recipe could not give that rule is left out: rules of activations alone for weights and
+// outputs, rules that depend on order for caches, all but `max` where scales are found as the data
+// comes. Nothing but sums is kept.
 class FormatComparison {
  public:
-  // All arguments but `formats` must outlive the object. `stats` is indexed like
+  // All arguments but `choices` must outlive the object. `stats` is indexed like
   // Model::activations(): where static scales come from; empty: only weights are compared.
   // `source`: what layers' outputs are computed with; null: they are not compared.
-  FormatComparison(const Model& model, const QuantPlan& plan,
-                   std::vector<const NumberFormat*> formats, const std::vector<TensorStats>& stats,
-                   const ActivationSource* source = nullptr);
+  FormatComparison(const Model& model, const QuantPlan& plan, std::vector<FormatChoice> choices,
+                   const std::vector<TensorStats>& stats, const ActivationSource* source = nullptr);
 
   // Reads every weight of the plan once.
   void CompareWeights();
   // Adds one tensor of an activation of the plan.
   void AddActivation(int index, const TensorView& x);
 
-  // In the order of layers, operands, formats. Shared operands appear for each of their layers.
+  // In the order of layers, operands, choices. Shared operands appear for each of their layers.
   std::vector<ComparedOperand> Results() const;
 
  private:
+  // Scales of tiles that are found as the data comes, else a static one; neither where the operand
+  // is left out, or nothing was observed to take it from.
+  struct Rounding {
+    std::optional<TileScaling> dynamic;
+    std::optional<float> scale;
+  };
   struct ActivationState {
-    // Per format: scales of tiles that are found as the data comes, else a static one; neither
-    // where nothing was observed to take it from.
-    std::vector<std::optional<TileScaling>> dynamic;
-    std::vector<std::optional<float>> scales;
+    std::vector<Rounding> roundings;  // by choice, like the errors
     std::vector<ErrorMetrics> errors;
   };
 
-  // The weight's values under the format of that number; -1: as they are.
-  std::vector<float> DecodedWeight(int index, int format) const;
-  EncodedWeight Encoded(const TensorView& tensor, int index, const NumberFormat& format) const;
-  ErrorMetrics WeightError(const TensorView& tensor, int index, const NumberFormat& format) const;
+  static Rounding MakeRounding(const FormatChoice& choice, const OperandPlan& operand, bool cached,
+                               const TensorStats& record);
+  // The weight's values under the choice of that number; -1: as they are.
+  std::vector<float> DecodedWeight(int index, int choice) const;
+  EncodedWeight Encoded(const TensorView& tensor, int index, const FormatChoice& choice) const;
 
   const Model& model_;
   const QuantPlan& plan_;
-  std::vector<const NumberFormat*> formats_;
+  std::vector<FormatChoice> choices_;
   std::map<int, std::vector<ErrorMetrics>> weights_;
   std::map<int, ActivationState> activations_;
   std::optional<OutputComparison> outputs_;

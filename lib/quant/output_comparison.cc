@@ -5,9 +5,9 @@
 namespace hif8 {
 
 OutputComparison::OutputComparison(const Model& model, const QuantPlan& plan,
-                                   const ActivationSource& source, size_t formats,
+                                   const ActivationSource& source, size_t choices,
                                    DecodeWeight decode)
-    : model_(model), plan_(plan), source_(source), formats_(formats), decode_(std::move(decode)) {}
+    : model_(model), plan_(plan), source_(source), choices_(choices), decode_(std::move(decode)) {}
 
 std::vector<OutputComparison::Reader>& OutputComparison::ReadersOf(int activation) {
   const auto [at, added] = readers_.try_emplace(activation);
@@ -18,21 +18,21 @@ std::vector<OutputComparison::Reader>& OutputComparison::ReadersOf(int activatio
     const int index = static_cast<int>(i);
     Reader reader{index, LayerRunner::Make(source_, index), {}, {}};
     if (reader.runner == nullptr) continue;
-    reader.errors.resize(formats_);
+    reader.errors.resize(choices_);
     at->second.push_back(std::move(reader));
   }
   return at->second;
 }
 
-const std::vector<float>& OutputComparison::WeightOf(int weight, int format) {
-  const Key key{weight, format};
+const std::vector<float>& OutputComparison::WeightOf(int weight, int choice) {
+  const Key key{weight, choice};
   const auto found = std::find_if(recent_.begin(), recent_.end(),
                                   [&](const auto& entry) { return entry.first == key; });
   if (found != recent_.end()) {
     recent_.splice(recent_.begin(), recent_, found);
     return recent_.front().second;
   }
-  recent_.emplace_front(key, decode_(weight, format));
+  recent_.emplace_front(key, decode_(weight, choice));
   bytes_ += recent_.front().second.size() * sizeof(float);
   while (bytes_ > kMostWeightBytes && recent_.size() > 1) {
     bytes_ -= recent_.back().second.size() * sizeof(float);
@@ -51,13 +51,13 @@ void OutputComparison::Begin(int activation, const Shape& shape, std::span<const
   }
 }
 
-void OutputComparison::Add(size_t format, std::span<const float> quantized) {
+void OutputComparison::Add(size_t choice, std::span<const float> quantized) {
   for (Reader& reader : *current_) {
     const int weight = model_.layers()[static_cast<size_t>(reader.layer)].weight;
     const std::vector<float> y =
-        reader.runner->Run(quantized, shape_, WeightOf(weight, static_cast<int>(format)),
+        reader.runner->Run(quantized, shape_, WeightOf(weight, static_cast<int>(choice)),
                            model_.weights()[static_cast<size_t>(weight)].shape);
-    reader.errors[format].Add(reader.exact, y);
+    reader.errors[choice].Add(reader.exact, y);
   }
 }
 

@@ -119,8 +119,8 @@ class Pipeline {
       throw UsageError("there are no statistics to save: no data was given",
                        "give --data beside --stats-out");
     }
-    if (saved || options_.delayed_study) {
-      // Saved for other recipes than this one, which may need no scale.
+    if (saved || options_.delayed_study || ComparesRules()) {
+      // For other recipes than this one, which may need no scale.
       wanted.clear();
       for (const auto& [index, operand] : result_.plan.activations) wanted.push_back(index);
     }
@@ -142,6 +142,11 @@ class Pipeline {
     stats_ = ByActivation(std::move(stats), in_.model.activations());
     SolveActivations(stats_);
     if (options_.compare.empty()) stats_.clear();
+  }
+
+  bool ComparesRules() const {
+    return std::any_of(options_.compare.begin(), options_.compare.end(),
+                       [](const auto& c) { return c.rule != nullptr && c.rule->NeedsData(); });
   }
 
   // Lets those who need more than statistics see what the pass observes.
@@ -351,8 +356,10 @@ class Pipeline {
       const std::unique_ptr<WrittenWeights> written = in_.exporter.Open(result_.plan, dir);
       for (auto& [index, result] : result_.weights) MeasureWritten(*written, index, &result);
     }
-    FormatComparison comparison(in_.model, result_.plan, options_.compare, stats_, in_.source);
-    if (!options_.compare.empty()) comparison.CompareWeights();
+    std::vector<FormatChoice> choices = options_.compare;
+    if (!choices.empty()) choices = BesideWritten(std::move(choices), result_.plan);
+    FormatComparison comparison(in_.model, result_.plan, std::move(choices), stats_, in_.source);
+    comparison.CompareWeights();
     if (in_.source != nullptr) {
       result_.measurement = in_.source->Measure(dir, QuantizedActivations(&comparison),
                                                 result_.plan.QuantizedLayers());

@@ -30,7 +30,7 @@ struct PipelineOptions {
   std::vector<std::filesystem::path> stats_in;  // replace the data pass; merged
   std::filesystem::path stats_out;              // empty: not saved
   std::filesystem::path calibration;            // a calibration.yaml instead of data; empty: none
-  std::vector<const NumberFormat*> compare;     // formats to compare the plan's operands under
+  std::vector<FormatChoice> compare;            // to compare the plan's operands under
   std::optional<AutoGoal> auto_goal;            // keep layers until it holds
   bool delayed_study = false;                   // replay every rule of delayed scaling
 };

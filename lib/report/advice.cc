@@ -44,13 +44,16 @@ std::vector<Row> Rows(const Report& report) {
   return rows;
 }
 
-// The format that the operand was written in; empty where the report does not say.
+// The format that the operand was written in, of an output both of its layer's operands; empty
+// where there is no such, or the report does not say.
 std::string WrittenFormat(const Report& report, const std::string& layer,
                           const std::string& operand) {
   for (const LayerReport& entry : report.layers) {
     if (entry.name != layer) continue;
     const auto& found = operand == "activation" ? entry.activation : entry.weight;
-    return found ? found->format : "";
+    const bool mixed = operand == "output" && entry.weight && entry.activation &&
+                       entry.weight->format != entry.activation->format;
+    return found && !mixed ? found->format : "";
   }
   for (const KvCacheReport& entry : report.kv_cache) {
     if (!layer.starts_with(entry.name)) continue;
@@ -67,9 +70,9 @@ const ComparedChoice* Find(const Row& row, const std::string& format, const std:
   return nullptr;
 }
 
-const ComparedChoice& Written(const Report& report, const Row& row) {
-  const auto* found = Find(row, WrittenFormat(report, row.layer, row.operand), "");
-  return found != nullptr ? *found : row.choices.front();
+// Null where what was written is not among the choices.
+const ComparedChoice* Written(const Report& report, const Row& row) {
+  return Find(row, WrittenFormat(report, row.layer, row.operand), "");
 }
 
 // The recipe's names of what makes up an operand.
@@ -120,8 +123,8 @@ std::optional<Advice> ForAll(const Report& report, const std::vector<Row>& rows,
                                     [](const auto& c) { return std::isfinite(c.sqnr_db); });
     if (!finite) continue;
     ++layers;
-    const ComparedChoice& now = Written(report, row);
-    ++written[{now.format, now.rule}];
+    const ComparedChoice* now = Written(report, row);
+    ++written[{now->format, now->rule}];
     for (const ComparedChoice& choice : row.choices) {
       const Choice key{choice.format, choice.rule};
       if (!sums.contains(key)) order.push_back(key);
@@ -150,13 +153,14 @@ std::optional<Advice> ForAll(const Report& report, const std::vector<Row>& rows,
 std::string ComparedChoice::Name() const { return rule.empty() ? format : format + ":" + rule; }
 
 std::vector<Advice> Advise(const Report& report, size_t top) {
-  const std::vector<Row> rows = Rows(report);
+  std::vector<Row> rows = Rows(report);
   if (rows.empty()) {
     throw UsageError(
         "the report compares nothing that advice could be drawn from",
-        "run hif8-calibrate again with --compare all, or with the names of formats, such as "
-        "--compare mxfp8,fp8_e4m3");
+        "run hif8-calibrate again with --compare all, or with the names of formats and rules, such "
+        "as --compare mxfp8,hif8:mse");
   }
+  std::erase_if(rows, [&](const Row& row) { return Written(report, row) == nullptr; });
   std::vector<Advice> all;
   for (const char* operand : {"weight", "activation", "k", "v", "output"}) {
     if (std::optional<Advice> advice = ForAll(report, rows, operand)) {
@@ -165,7 +169,7 @@ std::vector<Advice> Advise(const Report& report, size_t top) {
   }
   std::vector<Advice> single;
   for (const Row& row : rows) {
-    const ComparedChoice& now = Written(report, row);
+    const ComparedChoice& now = *Written(report, row);
     const auto best =
         std::max_element(row.choices.begin(), row.choices.end(),
                          [](const auto& a, const auto& b) { return a.sqnr_db < b.sqnr_db; });

@@ -82,6 +82,9 @@ TEST(Advice, OutputsAndTheCacheHaveTheirOwnKeys) {
   ASSERT_EQ(advice.size(), 2u);
   EXPECT_EQ(advice[0].how, "--set kv_cache.format=int8");
   EXPECT_EQ(advice[1].how, "--set weights.format=mxfp8 --set activations.format=mxfp8");
+  // No choice is the output that was written.
+  report.layers[0].activation->format = "int8";
+  EXPECT_EQ(Advise(report, 0).size(), 1u);
 }
 
 TEST(Advice, ExactAndEqualChoices) {
