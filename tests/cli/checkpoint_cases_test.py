@@ -10,15 +10,13 @@ import pathlib
 import resource
 import shutil
 import struct
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
 from plain_files import floats, read_file, sanitized, sqnr
+from program_case import PROGRAM, FolderCase
 
-PROGRAM = pathlib.Path(sys.argv[1]).resolve()
 TABLE = np.loadtxt(
     pathlib.Path(__file__).resolve().parent.parent / "data" / "golden" / "hif8_values.csv",
     delimiter=",", skiprows=1, usecols=2,
@@ -46,26 +44,18 @@ def file_bytes(tensors, metadata=None, dtypes=None, change=None):
     return struct.pack("<Q", len(text)) + text + data
 
 
-class CheckpointCases(unittest.TestCase):
+class CheckpointCases(FolderCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.old = os.getcwd()
-        os.chdir(self.folder)
-        self.addCleanup(os.chdir, self.old)
+        super().setUp()
+        self.enter_folder()
         os.mkdir("m")
 
     def run_program(self, target="m", *args, code=0, says=()):
         # The address sanitizer reserves more addresses than any limit would allow.
         bounds = (resource.RLIM_INFINITY,) * 2 if sanitized(PROGRAM) else (3 << 30,) * 2
         limit = lambda: resource.setrlimit(resource.RLIMIT_AS, bounds)
-        done = subprocess.run(
-            [PROGRAM, target, "-o", "out", "--recipe", "cast", "--force", *args], capture_output=True, text=True,
-            check=False, timeout=60, preexec_fn=limit,
-        )  # fmt: skip
-        self.assertEqual(done.returncode, code, done.stderr[-2000:])
-        for text in says:
-            self.assertIn(text, done.stderr)
+        command = [PROGRAM, target, "-o", "out", "--recipe", "cast", "--force", *args]
+        self.run_command(*command, code=code, says=says, timeout=60, preexec_fn=limit)
         if code != 0:
             self.assertEqual([name for name in os.listdir() if "out" in name], [], "something was left behind")
         return json.loads(pathlib.Path("out/report.json").read_text()) if code == 0 else None

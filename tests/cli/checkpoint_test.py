@@ -10,14 +10,13 @@ import math
 import pathlib
 import shutil
 import struct
-import subprocess
 import sys
-import tempfile
 import unittest
 
-from plain_files import floats, read_file, sanitized, sqnr, write_ids
+from plain_files import floats, read_file, sanitized, sqnr
+from program_case import PROGRAM, CalibrateCase
 
-PROGRAM, DATA = sys.argv[1], pathlib.Path(sys.argv[2])
+DATA = pathlib.Path(sys.argv[2])
 MODELS = DATA / "models"
 
 
@@ -29,32 +28,11 @@ def values_table():
 TABLE = values_table()
 
 
-class CheckpointTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.out = self.folder / "out"
-
-    def run_program(self, *args, code=0):
-        done = subprocess.run(
-            [PROGRAM, *map(str, args)], capture_output=True, text=True, check=False, timeout=300
-        )
-        self.assertEqual(done.returncode, code, done.stderr[-2000:])
-        return done
-
-    def quantize(self, model, *args):
-        self.run_program(model, "-o", self.out, "--force", *args)
-        return json.loads((self.out / "report.json").read_text())
-
+class CheckpointTest(CalibrateCase):
     def copy_of(self, model):
         copy = self.folder / model
         shutil.copytree(MODELS / model, copy)
         return copy
-
-    def ids(self, *samples):
-        path = self.folder / "ids.npy"
-        write_ids(path, samples)
-        return path
 
     def check_exponents(self, values, reported):
         """The histogram and HiF8's bands, as hif8-format.md has them: 4 bits to |e| = 3, 3 to 7, 2 to 15, 1 below."""

@@ -8,17 +8,14 @@ import json
 import math
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
+from plain_files import read_file, write_file
+from program_case import CalibrateCase
 
-from plain_files import read_file, write_file, write_ids
-
-PROGRAM, DATA = sys.argv[1], pathlib.Path(sys.argv[2])
+DATA = pathlib.Path(sys.argv[2])
 MODELS = DATA / "models"
 
 
@@ -69,33 +66,15 @@ def group_amax(x, size):
     return padded.reshape(x.shape[0], -1, size).max(2)
 
 
-class FormatsTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.out = self.folder / "out"
-
-    def run_program(self, *args, code=0):
-        done = subprocess.run(
-            [PROGRAM, *map(str, args)], capture_output=True, text=True, check=False, timeout=300
-        )
-        self.assertEqual(done.returncode, code, done.stderr[-2000:])
-        return done
-
-    def quantize(self, model, *args):
-        self.run_program(model, "-o", self.out, "--force", *args)
-        return json.loads((self.out / "report.json").read_text())
-
+class FormatsTest(CalibrateCase):
     def recipe(self, text):
         path = self.folder / "recipe.yaml"
         path.write_text("version: 1\n" + text)
         return path
 
-    def ids(self, model):
-        path = self.folder / "ids.npy"
+    def ids_of(self, model):
         _, shape, data = read_file(model / "reference.safetensors")[0]["input_ids"]
-        write_ids(path, np.frombuffer(data, "<i8").reshape(shape).tolist())
-        return path
+        return self.ids(*np.frombuffer(data, "<i8").reshape(shape).tolist())
 
     @staticmethod
     def tensors(folder):
@@ -204,7 +183,7 @@ overrides:
   - {match: 'layers\\.1\\.self_attn\\.o_proj', weights: {format: int8}, activations: {format: int8, granularity: token, rule: max}}
 """
         )
-        report = self.quantize(model, "--recipe", recipe, "--data", self.ids(model))
+        report = self.quantize(model, "--recipe", recipe, "--data", self.ids_of(model))
         counts = self.check_weights(model, report)
         self.assertEqual(
             counts,
@@ -251,7 +230,7 @@ overrides:
 
     def test_w4a8_moe_from_an_fp8_checkpoint(self):
         model = MODELS / "random-deepseek-v3-fp8"
-        report = self.quantize(model, "--recipe", "w4a8-moe", "--data", self.ids(model))
+        report = self.quantize(model, "--recipe", "w4a8-moe", "--data", self.ids_of(model))
         counts = self.check_weights(model, report)
         self.assertEqual(set(counts), {"mxfp4", "mxfp8", "hif8"})
         config, groups = self.groups_of(report)
@@ -265,7 +244,7 @@ overrides:
         self.assertIn("lm_head", config["ignore"])
         self.assertGreater(report["network"]["perplexity"]["quantized"], 0)
         self.assertFalse([n for n in self.tensors(self.out) if n.endswith("scale_inv")])
-        four = self.quantize(model, "--recipe", "w4a4-moe", "--data", self.ids(model))
+        four = self.quantize(model, "--recipe", "w4a4-moe", "--data", self.ids_of(model))
         self.assertEqual(self.check_weights(model, four), counts)
         sqnr = [r["network"]["outputs"][0]["sqnr_db"] for r in (report, four)]
         self.assertGreater(sqnr[0], sqnr[1])

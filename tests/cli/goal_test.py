@@ -5,40 +5,19 @@ Files are read with nothing but Python's standard library.
 
 import json
 import pathlib
-import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 
-from plain_files import read_file, write_ids
+from plain_files import read_file
+from program_case import CalibrateCase
 
-PROGRAM, DATA = sys.argv[1], pathlib.Path(sys.argv[2])
+DATA = pathlib.Path(sys.argv[2])
 MODELS = DATA / "models"
 
 
-class GoalTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.out = self.folder / "out"
-
-    def run_program(self, model, *args, code=0):
-        command = [PROGRAM, model, "-o", self.out, "--force", "-q", *args]
-        done = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, check=False, timeout=300
-        )
-        self.assertEqual(done.returncode, code, done.stderr[-2000:])
-        return done
-
-    def quantize(self, model, *args):
-        self.run_program(model, *args)
-        return json.loads((self.out / "report.json").read_text())
-
-    def ids(self, *samples):
-        path = self.folder / "ids.npy"
-        write_ids(path, samples)
-        return path
+class GoalTest(CalibrateCase):
+    def attempt(self, model, *args, code):
+        return self.run_program(model, "-o", self.out, "--force", "-q", *args, code=code)
 
     def test_a_goal_is_met_by_what_was_written(self):
         model = MODELS / "random-llama"
@@ -79,7 +58,7 @@ class GoalTest(unittest.TestCase):
 
     def test_a_goal_out_of_reach(self):
         ids = self.ids([1, 5, 9, 2])
-        done = self.run_program(
+        done = self.attempt(
             MODELS / "random-llama", "--data", ids, "--auto", "loss_gap<=-90", code=1
         )
         self.assertIn("not met: the best that was found has", done.stderr)
@@ -118,11 +97,11 @@ class GoalTest(unittest.TestCase):
         model = MODELS / "random-llama"
         ids = self.ids([1, 5, 9, 2])
         self.quantize(model, "--data", ids, "--stats-out", self.folder / "s")
-        done = self.run_program(
+        done = self.attempt(
             model, "--stats-in", self.folder / "s", "--delayed-study", code=2
         )
         self.assertIn("leave out --stats-in", done.stderr)
-        done = self.run_program(model, "--recipe", "cast", "--delayed-study", code=2)
+        done = self.attempt(model, "--recipe", "cast", "--delayed-study", code=2)
         self.assertIn("give --data", done.stderr)
 
 

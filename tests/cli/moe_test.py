@@ -5,15 +5,14 @@ import math
 import pathlib
 import shutil
 import struct
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
-from plain_files import floats, read_file, sqnr, write_file, write_ids
+from plain_files import floats, read_file, sqnr, write_file
+from program_case import CalibrateCase
 
-PROGRAM, DATA = sys.argv[1], pathlib.Path(sys.argv[2])
+DATA = pathlib.Path(sys.argv[2])
 MODELS = DATA / "models"
 
 
@@ -77,19 +76,14 @@ def latent_block(config, w, ids):
     return losses.mean(), np.abs(mixed).max()
 
 
-class MoeTest(unittest.TestCase):
+class MoeTest(CalibrateCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.out = self.folder / "out"
-        self.ids = self.folder / "ids.npy"
-        write_ids(self.ids, [range(40), range(40, 80)])
+        super().setUp()
+        self.data = ("--data", self.ids(range(40), range(40, 80)))
 
     def quantize(self, model, *args):
-        done = subprocess.run([PROGRAM, model, "-o", self.out, "--force", *map(str, args)], capture_output=True,
-                              text=True, check=False, timeout=300)
-        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
-        report = json.loads((self.out / "report.json").read_text())
+        """The report, the quantization's entry in config.json, and the tensors."""
+        report = super().quantize(model, *args)
         config = json.loads((self.out / "config.json").read_text())["quantization_config"]
         return report, config, read_file(self.out / "model.safetensors")[0]
 
@@ -130,7 +124,7 @@ class MoeTest(unittest.TestCase):
         self.assertAlmostEqual(sqnr(x, y), layer["weight"]["sqnr_db"], delta=0.01)
 
     def test_latent_cache_has_two_entries(self):
-        report, config, written = self.quantize(MODELS / "random-deepseek-v3-fp8", "--data", self.ids, "--kv-cache", "max")
+        report, config, written = self.quantize(MODELS / "random-deepseek-v3-fp8", *self.data, "--kv-cache", "max")
         entries = {e["name"]: e for e in report["kv_cache"]}
         self.assertEqual(len(entries), 6)
         for block in range(3):
@@ -165,7 +159,7 @@ class MoeTest(unittest.TestCase):
                 fp8 = tensor[0] == "F8_E4M3"
                 flat = decode_blocks(tensor, tensors[name + "_scale_inv"]) if fp8 else floats(tensor)
                 weights[name[:-7]] = np.array(flat).reshape(tensor[1])
-        report, _, written = self.quantize(model, "--data", self.ids)
+        report, _, written = self.quantize(model, *self.data)
         expected = [latent_block(config, weights, np.arange(first, first + 40)) for first in (0, 40)]
         loss = math.log(report["network"]["perplexity"]["original"])
         self.assertAlmostEqual(loss, np.mean([loss for loss, _ in expected]), delta=1e-5)
@@ -186,7 +180,7 @@ class MoeTest(unittest.TestCase):
             return tensors
 
         model = self.changed("random-deepseek-v3-fp8", add)
-        report, config, written = self.quantize(model, "--data", self.ids)
+        report, config, written = self.quantize(model, *self.data)
         layers = {l["name"]: l for l in report["layers"]}
         for name in ("model.layers.3.eh_proj", "model.layers.3.self_attn.o_proj", "model.layers.3.mlp.experts.0.up_proj"):
             self.assertEqual(written[name + ".weight"][0], "U8")
@@ -200,10 +194,10 @@ class MoeTest(unittest.TestCase):
             self.assertEqual(written[f"model.layers.3.{name}.weight"][0], "BF16")
         self.assertIn("model.layers.3.shared_head.head", config["ignore"])
         # Nothing of it runs.
-        alone, _, _ = self.quantize(MODELS / "random-deepseek-v3-fp8", "--data", self.ids)
+        alone, _, _ = self.quantize(MODELS / "random-deepseek-v3-fp8", *self.data)
         self.assertEqual(report["network"], alone["network"])
 
-        _, config, written = self.quantize(model, "--data", self.ids, "--keep", r"layers\.3\.")
+        _, config, written = self.quantize(model, *self.data, "--keep", r"layers\.3\.")
         self.assertEqual(written["model.layers.3.self_attn.o_proj.weight"][0], "BF16")
         self.assertIn("model.layers.3.self_attn.o_proj", config["ignore"])
         self.assertEqual(len(config["config_groups"]), 1)
@@ -230,8 +224,8 @@ class MoeTest(unittest.TestCase):
             return fused
 
         model = self.changed("random-qwen3-moe", fuse)
-        plain, _, separate = self.quantize(MODELS / "random-qwen3-moe", "--data", self.ids, "--set", "experts.min_rows=0")
-        report, _, written = self.quantize(model, "--data", self.ids)
+        plain, _, separate = self.quantize(MODELS / "random-qwen3-moe", *self.data, "--set", "experts.min_rows=0")
+        report, _, written = self.quantize(model, *self.data)
         before, after = plain["network"]["perplexity"], report["network"]["perplexity"]
         self.assertAlmostEqual(before["original"] / after["original"], 1, delta=1e-6)
         # One scale for the input of all experts: the largest of theirs.

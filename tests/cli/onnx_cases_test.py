@@ -15,7 +15,8 @@ import unittest
 
 import numpy as np
 from onnx_emit import Graph, external, message, model, node, value
-from onnx_program import PROGRAM, W, X, Y, OnnxProgramCase, matmul, weight
+from onnx_program import W, X, Y, OnnxProgramCase, matmul, weight
+from program_case import PROGRAM
 
 class Cases(OnnxProgramCase):
     def test_non_finite_values_are_left_out_and_counted(self):

@@ -1,21 +1,12 @@
-"""What tests of the program on ONNX models share: it is run in a folder of its own, on models made by onnx_emit.py.
-
-The test's first argument is hif8-calibrate.
-"""
+"""What tests of the program on ONNX models share: it is run in a folder of its own, on models made by onnx_emit.py."""
 
 import json
-import os
 import pathlib
-import shutil
-import subprocess
-import sys
-import tempfile
-import unittest
 
 import numpy as np
 from onnx_emit import Graph, model, node, value
+from program_case import CalibrateCase
 
-PROGRAM = pathlib.Path(sys.argv[1]).resolve()
 RNG = np.random.default_rng(7)
 
 
@@ -31,24 +22,14 @@ def matmul(array=W, inputs=X, name="mm", **options):
     return model(Graph(inputs, Y, [node("MatMul", "x w", "y", name)], {"w": array}), **options)
 
 
-class OnnxProgramCase(unittest.TestCase):
+class OnnxProgramCase(CalibrateCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.old = os.getcwd()
-        os.chdir(self.folder)
-        self.addCleanup(os.chdir, self.old)
+        super().setUp()
+        self.enter_folder()
         np.save("x.npy", weight(6, 4))
 
-    def run_program(self, *args, code=0, says=(), stdin=None, **options):
-        done = subprocess.run(
-            [PROGRAM, *map(str, args)], capture_output=True, text=True, errors="replace", check=False, timeout=60,
-            stdin=stdin, **options,
-        )  # fmt: skip
-        told = done.stdout + done.stderr
-        self.assertEqual(done.returncode, code, f"{args}\n{told[-2000:]}")
-        for text in says:
-            self.assertIn(text, told)
+    def run_program(self, *args, **options):
+        done = super().run_program(*args, timeout=60, **options)
         self.assertEqual([p.name for p in self.folder.iterdir() if ".tmp-" in p.name], [])
         return done
 

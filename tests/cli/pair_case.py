@@ -2,14 +2,11 @@
 
 import json
 import pathlib
-import shutil
-import subprocess
 import sys
-import tempfile
-import unittest
 
 import numpy as np
 from onnx_emit import Graph, model, node, value
+from program_case import FolderCase
 
 BIN, ROOT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 MODELS = ROOT / "tests" / "data" / "models"
@@ -26,28 +23,17 @@ def onnx_model():
     return model(Graph([value("x", ["n", 48])], [value("y", None)], nodes, weights))
 
 
-class PairCase(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-
+class PairCase(FolderCase):
     def run_program(self, program, *args, code=0):
-        done = subprocess.run(
-            [BIN / program, *map(str, args)], capture_output=True, text=True, check=False, timeout=120, cwd=self.folder
-        )
-        self.assertEqual(done.returncode, code, done.stdout[-1000:] + done.stderr[-2000:])
-        return done
+        return self.run_command(BIN / program, *args, code=code, timeout=120, cwd=self.folder)
 
     def report(self, original, quantized, *args, code=0):
         """The report, which must keep the schema."""
         done = self.run_program("hif8-report", original, quantized, "--to", "json", "-q", *args, code=code)
         path = self.folder / "pair.json"
         path.write_text(done.stdout)
-        checked = subprocess.run(
-            [sys.executable, ROOT / "tests/report/validate.py", ROOT / "docs/report.schema.json", path],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        validate = [ROOT / "tests/report/validate.py", ROOT / "docs/report.schema.json"]
+        self.run_command(sys.executable, *validate, path)
         return json.loads(done.stdout), done.stderr
 
     def expect_found(self, original, quantized, layer, tensor, *parts, below=20):

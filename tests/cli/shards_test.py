@@ -11,13 +11,13 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 import textwrap
 import unittest
 
 from plain_files import read_file, write_file, write_ids
+from program_case import PROGRAM, CalibrateCase
 
-PROGRAM, DATA, SAMPLES = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
+DATA, SAMPLES = (pathlib.Path(argument).resolve() for argument in sys.argv[2:4])
 MODELS, CLUSTER = DATA / "models", SAMPLES / "cluster"
 
 
@@ -48,17 +48,15 @@ def files_of(folder):
     return files
 
 
-class ShardsTest(unittest.TestCase):
+class ShardsTest(CalibrateCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.model = self.folder / "model"
         split(MODELS / "random-deepseek-v3-fp8", self.model, 5)
 
-    def run_program(self, *args, code=0, **more):
-        done = subprocess.run([PROGRAM, *map(str, args)], capture_output=True, text=True, check=False, timeout=300,
-                              **more)
-        self.assertEqual(done.returncode, code, done.stderr[-2000:])
+    def run_program(self, *args, **options):
+        """What it prints."""
+        done = super().run_program(*args, **options)
         return done.stdout + done.stderr
 
     def part(self, k, n, *args, name=None, recipe="cast", **more):
