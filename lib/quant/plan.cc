@@ -217,12 +217,6 @@ class Planner {
                            " would suit one of them only",
                        "keep one of these layers, or use granularity tensor for them");
     }
-    if (activation.inputs < 0 && config.granularity != Granularity::kToken) {
-      throw UsageError("the size of the dimension of '" + activation.name +
-                           "' that its layers sum over is not known, so that it cannot be cut "
-                           "into groups",
-                       "use granularity token or tensor for the layers that read it");
-    }
     plan.dynamic = TileScaling{tiles ? tiles->activation : ActivationTile(config.granularity),
                                tiles ? tiles->encoding : ScaleEncoding::kFp32,
                                ResolveTarget(*plan.format, plan.params), config.power_of_two};

@@ -214,6 +214,38 @@ TEST_P(OnnxFormats, Conv) {
   }
 }
 
+// The sizes that the product sums over are known only when it runs.
+TEST_P(OnnxFormats, ProductsOfActivations) {
+  ModelBuilder b(GetParam());
+  b.Input("p", {-1, -1, -1}).Input("v", {-1, -1, -1}).Output("y");
+  b.Node("MatMul", {"p", "v"}, {"y"});
+  const auto model = LoadModel(b.Save(in_.path()));
+  for (const Scheme& scheme : Schemes()) {
+    SCOPED_TRACE(scheme.name);
+    WriteOnnxModel(*model, PlanOf(*model, scheme), BuiltinFormats(), out_.path(), NullLog());
+    for (const int64_t size : {70, 5}) {
+      const auto inner = static_cast<size_t>(size);
+      const std::vector<float> p = Activations(2 * 3, inner, 9);
+      const std::vector<float> v = Activations(2 * inner, 4, 10);
+      const auto found = RunStock(out_ / "model.onnx", {{"p", FloatInput({2, 3, size}, p)},
+                                                        {"v", FloatInput({2, size, 4}, v)}})["y"]
+                             .values;
+      const std::vector<float> a = Rounded(scheme, -1, {2, 3, size}, p);
+      const std::vector<float> w = Rounded(scheme, -2, {2, size, 4}, v);
+      std::vector<float> expected;
+      for (size_t matrix = 0; matrix < 2; ++matrix) {
+        const auto half = [&](const std::vector<float>& x) {
+          const auto begin = x.begin() + static_cast<ptrdiff_t>(matrix * x.size() / 2);
+          return std::vector<float>(begin, begin + static_cast<ptrdiff_t>(x.size() / 2));
+        };
+        const std::vector<float> y = Product(half(a), half(w), 3, inner, 4);
+        expected.insert(expected.end(), y.begin(), y.end());
+      }
+      ExpectClose(expected, found);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Opsets, OnnxFormats, ::testing::Values(9, 13, 18, 21),
                          [](const auto& tested) { return "opset" + std::to_string(tested.param); });
 

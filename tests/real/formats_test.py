@@ -30,25 +30,33 @@ def main():
     x = random.standard_t(3, size=(6, 70)) * np.exp2(random.integers(-9, 9, size=(6, 1)))
     x = x.astype(np.float32)
     x[2] = 0
+    product = [emit.node("MatMul", "x w", "y", "layer")]
+    attention = [emit.node("Transpose", "x", "k"), emit.node("MatMul", "x k", "y", "scores")]
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         (work / "y").mkdir()
         np.save(work / "x.npy", x)
-        inputs, outputs = [emit.value("x", ["N", 70])], [emit.value("y", ["N", 33])]
-        graph = emit.Graph(inputs, outputs, [emit.node("MatMul", "x w", "y", "layer")], {"w": w})
-        for opset in (9, 13, 17, 18, 21):
+
+        def error_of(graph, opset, options, expected):
             (work / "m.onnx").write_bytes(emit.model(graph, opset=opset))
-            for number_format, settings, weight_tile, activation_tile in CASES:
-                settings = [f"weights.format={number_format}", f"activations.format={number_format}", *settings]
-                flags = [part for setting in settings for part in ("--set", setting)]
-                calibrate(work / "m.onnx", work / "out", *flags, "--data", work / "x.npy")
-                stock_ort("run", work / "out/model.onnx", work / "y", work / "x.npy")
-                token = 15 if number_format == "hif8" else None
-                expected = quantized(number_format, x, activation_tile, token) @ quantized(number_format, w.T, weight_tile).T
-                error = np.abs(np.load(work / "y/x.npy") - expected).max() / np.abs(expected).max()
-                wrong += error > 1e-6
-                print(f"opset {opset}, {', '.join(settings)}: largest error {error:.1e}{'  WRONG' if error > 1e-6 else ''}")
+            calibrate(work / "m.onnx", work / "out", *options, "--data", work / "x.npy")
+            stock_ort("run", work / "out/model.onnx", work / "y", work / "x.npy")
+            error = np.abs(np.load(work / "y/x.npy") - expected).max() / np.abs(expected).max()
+            print(f"opset {opset}, {' '.join(options)}: largest error {error:.1e}{'  WRONG' if error > 1e-6 else ''}", flush=True)
+            return error
+
+        for opset in (9, 13, 17, 18, 21):
+            for name, settings, weight_tile, activation_tile in CASES:
+                target = 15 if name == "hif8" else None
+                xq, wq = quantized(name, x, activation_tile, target), quantized(name, w.T, weight_tile)
+                activations = [f"activations.format={name}", *(s for s in settings if s.startswith("activations"))]
+                weights = [f"weights.format={name}", *(s for s in settings if s.startswith("weights"))]
+                flags = lambda settings: [part for setting in settings for part in ("--set", setting)]
+                graph = emit.Graph([emit.value("x", ["N", 70])], [emit.value("y", ["N", 33])], product, {"w": w})
+                wrong += error_of(graph, opset, flags(activations + weights), xq @ wq.T) > 1e-6
+                graph = emit.Graph([emit.value("x", ["N", "C"])], [emit.value("y", ["N", "N"])], attention)
+                wrong += error_of(graph, opset, ["--attention", *flags(activations)], xq @ xq.T) > 1e-6
     print(f"{wrong} wrong")
     return 1 if wrong else 0
 

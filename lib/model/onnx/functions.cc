@@ -33,11 +33,7 @@ class Body {
   std::string Number(const std::string& value) { return Cast(value, onnx::TensorProto::FLOAT); }
   std::string Constant(const onnx::TensorProto& tensor) {
     const std::string name = Call("Constant", {});
-    onnx::AttributeProto* attribute =
-        function_.mutable_node(function_.node_size() - 1)->add_attribute();
-    attribute->set_name("value");
-    attribute->set_type(onnx::AttributeProto::TENSOR);
-    *attribute->mutable_t() = tensor;
+    SetValue(tensor);
     return name;
   }
   std::string Scalar(float value) {
@@ -58,20 +54,53 @@ class Body {
   std::string ReduceMax(const std::string& x, int64_t axis, bool keep) {
     const bool by_input = function_.opset_import(0).version() >= 18;
     std::vector<std::string> inputs = {x};
-    if (by_input) inputs.push_back(Constant(MakeTensor("", {1}, std::vector<int64_t>{axis})));
+    if (by_input) inputs.push_back(Integers({axis}));
     const std::string name = Call("ReduceMax", std::move(inputs));
     onnx::NodeProto* node = function_.mutable_node(function_.node_size() - 1);
     SetAttribute(node, "keepdims", keep ? 1 : 0);
-    if (by_input) return name;
-    onnx::AttributeProto* axes = node->add_attribute();
-    axes->set_name("axes");
-    axes->set_type(onnx::AttributeProto::INTS);
-    axes->add_ints(axis);
+    if (!by_input) SetIntegers("axes", {axis});
     return name;
   }
   std::string Integer(int32_t value) { return Constant(MakeTensor("", {}, DType::kI32, &value)); }
+  std::string Integers(const std::vector<int64_t>& values) {
+    return Constant(MakeTensor("", {static_cast<int64_t>(values.size())}, values));
+  }
+  // [1]: the size of one dimension. Slice takes its bounds as inputs since operator set 10.
+  std::string Size(const std::string& x, int64_t axis) {
+    const std::vector<int64_t> begin = {axis};
+    const std::vector<int64_t> end = {axis == -1 ? std::numeric_limits<int64_t>::max() : axis + 1};
+    const std::string shape = Call("Shape", {x});
+    if (function_.opset_import(0).version() >= 10) {
+      return Call("Slice", {shape, Integers(begin), Integers(end)});
+    }
+    const std::string name = Call("Slice", {shape});
+    SetIntegers("starts", begin);
+    SetIntegers("ends", end);
+    return name;
+  }
+  // 0, 1, 2, ...: as many as `size` [1] says.
+  std::string CountUp(const std::string& size) {
+    const std::string ones = Call("ConstantOfShape", {size});
+    SetValue(MakeTensor("", {1}, std::vector<int64_t>{1}));
+    return Call("Reshape", {Call("NonZero", {ones}), Integers({-1})});
+  }
 
  private:
+  // Attributes of the last node.
+  onnx::AttributeProto* AddAttribute(const char* name, onnx::AttributeProto::AttributeType type) {
+    onnx::AttributeProto* attribute =
+        function_.mutable_node(function_.node_size() - 1)->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(type);
+    return attribute;
+  }
+  void SetValue(const onnx::TensorProto& tensor) {
+    *AddAttribute("value", onnx::AttributeProto::TENSOR)->mutable_t() = tensor;
+  }
+  void SetIntegers(const char* name, const std::vector<int64_t>& values) {
+    onnx::AttributeProto* attribute = AddAttribute(name, onnx::AttributeProto::INTS);
+    for (const int64_t value : values) attribute->add_ints(value);
+  }
   std::string Next() { return "v" + std::to_string(count_++); }
 
   onnx::FunctionProto& function_;
@@ -173,6 +202,25 @@ RoundingTable PowersOfTwo() {
   return table;
 }
 
+// The inputs of a scale function that say which elements form a group, found from x itself; the
+// last element stands in for those that a group lacks.
+struct Groups {
+  std::string groups = "groups";
+  std::string places = "places";
+};
+Groups FindGroups(Body& body, const ScaleFunction& how) {
+  if (how.edge == 0) return {};
+  const std::string size = body.Size("x", how.axis);
+  const std::string edge = body.Integers({how.edge});
+  const std::string more = body.Call("Add", {size, body.Integers({how.edge - 1})});
+  const std::string padded = body.Call("Mul", {body.Call("Div", {more, edge}), edge});
+  const std::string index = body.CountUp(padded);
+  const std::string last = body.Call("Sub", {size, body.Integers({1})});
+  const std::string inside = body.Call("Where", {body.Call("Less", {index, size}), index, last});
+  return {body.Call("Reshape", {inside, body.Integers({-1, how.edge})}),
+          body.Call("Div", {body.CountUp(size), edge})};
+}
+
 }  // namespace
 
 std::string FunctionDomain(std::string_view format) {
@@ -241,6 +289,7 @@ onnx::FunctionProto MakeQuantizeDequantizeFunction(const NumberFormat& format, i
 
 std::string ScaleFunction::Name() const {
   std::string name = grouped ? "GroupScale" : "TokenScale";
+  if (edge > 0) name += "Of" + std::to_string(edge);
   if (power_of_two) name += "PowerOfTwo";
   return name + (axis < 0 ? "AxisFromEnd" : "Axis") + std::to_string(axis < 0 ? -axis : axis);
 }
@@ -249,7 +298,7 @@ onnx::FunctionProto MakeScaleFunction(const NumberFormat& format, const ScaleFun
                                       int64_t opset) {
   const bool power = format.scale_encoding() == ScaleEncoding::kE8M0;
   std::vector<std::string> inputs = {"x"};
-  if (how.grouped) inputs.insert(inputs.end(), {"groups", "places"});
+  if (how.grouped && how.edge == 0) inputs.insert(inputs.end(), {"groups", "places"});
   if (!power) inputs.emplace_back("target");
   onnx::FunctionProto function =
       NewFunction(format, how.Name(), inputs, "scales from the largest finite magnitudes of x");
@@ -260,7 +309,11 @@ onnx::FunctionProto MakeScaleFunction(const NumberFormat& format, const ScaleFun
   const std::string finite =
       body.Call("Less", {size, body.Scalar(std::numeric_limits<float>::infinity())});
   std::string amax = body.Call("Where", {finite, size, zero});
-  if (how.grouped) amax = body.Gather(amax, "groups", how.axis);
+  Groups groups;
+  if (how.grouped) {
+    groups = FindGroups(body, how);
+    amax = body.Gather(amax, groups.groups, how.axis);
+  }
   const int64_t axis = how.grouped && how.axis >= 0 ? how.axis + 1 : how.axis;
   amax = body.ReduceMax(amax, axis, !how.grouped);
   std::string scale;
@@ -273,7 +326,7 @@ onnx::FunctionProto MakeScaleFunction(const NumberFormat& format, const ScaleFun
     scale = body.Call("Where", {body.Call("Less", {zero, amax}), scale, body.Scalar(1)});
   }
   if (how.grouped) {
-    onnx::NodeProto gather = MakeNode("Gather", {scale, "places"}, {"y"});
+    onnx::NodeProto gather = MakeNode("Gather", {scale, groups.places}, {"y"});
     SetAttribute(&gather, "axis", how.axis);
     *function.add_node() = std::move(gather);
   } else {

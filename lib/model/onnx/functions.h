@@ -34,13 +34,14 @@ struct BandedGrid {
 std::optional<BandedGrid> FindBandedGrid(const NumberFormat& format, const RoundingTable& table);
 
 // How scales are found in an activation: the largest finite magnitude of each group along `axis`,
-// or of the whole dimension, mapped to the target. Inputs: x, then where grouped the indices of
-// each group's elements [groups, edge] and each element's group [elements], then the target unless
-// the format's scales are powers of two by itself. The result broadcasts against x.
+// or of the whole dimension, mapped to the target. Inputs: x, then where grouped and edge is 0 the
+// indices of each group's elements [groups, edge] and each element's group [elements], then the
+// target unless the format's scales are powers of two by itself. The result broadcasts against x.
 struct ScaleFunction {
   int64_t axis = -1;
   bool grouped = false;
   bool power_of_two = false;
+  int64_t edge = 0;  // of groups along a dimension whose size is known only when the model runs
 
   std::string Name() const;
 };

@@ -195,11 +195,13 @@ class Writer {
     const ActivationSite& site = model_.activation_sites[static_cast<size_t>(index)];
     const Activation& activation = model_.activations[static_cast<size_t>(index)];
     const TileScaling& scaling = *chosen.dynamic;
-    const ScaleFunction how{activation.input_axis, scaling.tile.inputs != kWholeEdge,
-                            scaling.power_of_two};
+    const bool grouped = scaling.tile.inputs != kWholeEdge;
+    const auto edge = static_cast<int64_t>(scaling.tile.inputs);
+    const bool known = activation.inputs > 0;
+    const ScaleFunction how{activation.input_axis, grouped, scaling.power_of_two,
+                            grouped && !known ? edge : 0};
     std::vector<std::string> inputs = {x};
-    if (how.grouped) {
-      const auto edge = static_cast<int64_t>(scaling.tile.inputs);
+    if (grouped && known) {
       inputs.push_back(places_.Groups(site.scope, activation.inputs, edge));
       const int64_t groups = (activation.inputs + edge - 1) / edge;
       inputs.push_back(places_.Places(site.scope, activation.inputs, edge, groups));
