@@ -14,6 +14,7 @@ AutoGoal MakeAutoGoal(const std::string& text) {
   const Goal goal = ParseGoal(text);
   AutoGoal made;
   made.text = text;
+  made.metric = goal.gate.metric;
   made.higher_is_better = goal.higher_is_better;
   made.value = [goal](const Measurement& measurement) {
     Report report;
@@ -25,18 +26,15 @@ AutoGoal MakeAutoGoal(const std::string& text) {
 }
 
 std::optional<AutoReport> MakeAutoReport(const Model& model, const PipelineResult& result,
-                                         const std::string& text) {
+                                         const AutoGoal& goal) {
   if (!result.automatic) return std::nullopt;
   const auto name = [&](int layer) { return model.layers()[static_cast<size_t>(layer)].name; };
-  const Goal goal = ParseGoal(text);
-  Report measured;
-  measured.network = MakeNetworkReport(result.measurement);
   AutoReport report;
-  report.goal = text;
-  report.metric = goal.gate.metric;
+  report.goal = goal.text;
+  report.metric = goal.metric;
   report.met = result.automatic->met;
   report.plain = ToMeasured(result.automatic->plain);
-  report.result = WorstValue(goal, measured);
+  report.result = goal.value(result.measurement);
   const auto all = static_cast<int64_t>(result.measurement.samples);
   const int64_t first = std::min<int64_t>(all, kAutoEstimateSamples);
   for (const LayerSensitivity& entry : result.automatic->ranking) {

@@ -14,7 +14,7 @@ AutoGoal MakeAutoGoal(const std::string& text);
 
 // How the goal was sought; nothing when there was none.
 std::optional<AutoReport> MakeAutoReport(const Model& model, const PipelineResult& result,
-                                         const std::string& goal);
+                                         const AutoGoal& goal);
 
 // Throws kGate when a goal was not met.
 void RequireGoal(const Report& report);

@@ -227,7 +227,9 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
                 report = MakeReport(kind->model(), result);
                 report.recipe = {recipe, WriteRecipe(result.config)};
                 report.delayed_study = MakeDelayedStudyReport(kind->model(), result);
-                report.automatic = MakeAutoReport(kind->model(), result, options.Text("auto"));
+                if (pipeline.auto_goal) {
+                  report.automatic = MakeAutoReport(kind->model(), result, *pipeline.auto_goal);
+                }
                 AddRunInfo(options, result, &report);
                 WriteFileAtomically(dir / "report.json", ReportToJson(report));
               });

@@ -46,14 +46,6 @@ void Measure(const StoredModel& model, size_t index, const FormatRegistry& forma
     tensor->exponents[entry.exponent] = entry.count;
 }
 
-// Significant bits that the format keeps of values with this exponent; 0: outside its range.
-int BitsAt(const std::vector<PrecisionBand>& bands, int exponent) {
-  for (const PrecisionBand& band : bands) {
-    if (band.first <= exponent && exponent <= band.last) return band.bits;
-  }
-  return 0;
-}
-
 std::string Bar(double share, bool unicode) {
   const auto cells = static_cast<size_t>(std::lround(share * kBarCells));
   std::string bar;

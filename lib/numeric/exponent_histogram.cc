@@ -99,4 +99,11 @@ std::vector<PrecisionBand> PrecisionBands(const NumberFormat& format) {
   return bands;
 }
 
+int BitsAt(std::span<const PrecisionBand> bands, int exponent) {
+  for (const PrecisionBand& band : bands) {
+    if (band.first <= exponent && exponent <= band.last) return band.bits;
+  }
+  return 0;
+}
+
 }  // namespace hif8

@@ -63,5 +63,7 @@ struct PrecisionBand {
 // value to the next one. In a top binade with one value it follows from the overflow threshold,
 // which lies half a step above.
 std::vector<PrecisionBand> PrecisionBands(const NumberFormat& format);
+// The significant bits that values with this exponent keep; 0 outside of the bands.
+int BitsAt(std::span<const PrecisionBand> bands, int exponent);
 
 }  // namespace hif8

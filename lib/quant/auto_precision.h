@@ -18,6 +18,7 @@ struct AutoGoal {
   // Of the worst output. Throws kUsage when the network has no such number.
   std::function<double(const Measurement&)> value;
   std::function<bool(double)> holds;
+  std::string metric = {};  // what it is about, for reports
 
   bool Better(double a, double b) const { return higher_is_better ? a > b : a < b; }
 };

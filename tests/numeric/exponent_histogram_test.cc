@@ -114,6 +114,15 @@ TEST(PrecisionBands, OfHiF8AreThoseOfItsDefinition) {
   EXPECT_EQ(PrecisionBands(BuiltinFormats().Get("hif8")), expected);
 }
 
+TEST(PrecisionBands, BitsOfAnExponent) {
+  const std::vector<PrecisionBand> bands = PrecisionBands(BuiltinFormats().Get("hif8"));
+  const std::map<int, int> expected = {{-23, 0}, {-22, 1}, {-15, 2}, {-4, 3}, {-3, 4},
+                                       {3, 4},   {7, 3},   {15, 2},  {16, 0}};
+  for (const auto& [exponent, bits] : expected) {
+    EXPECT_EQ(BitsAt(bands, exponent), bits) << exponent;
+  }
+}
+
 TEST(PrecisionBands, OfOtherFormats) {
   const auto bands = [](const char* name) { return PrecisionBands(BuiltinFormats().Get(name)); };
   const std::vector<PrecisionBand> e4m3 = {{1, -9, -9}, {2, -8, -8}, {3, -7, -7}, {4, -6, 8}};

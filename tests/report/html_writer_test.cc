@@ -3,19 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
 
 #include "lib/report/writer.h"
+#include "tests/report/documents.h"
 #include "tests/report/sample_report.h"
 
 namespace hif8 {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::DataOf;
+using testing::Json;
 using testing::SampleReport;
 
 constexpr const char* kEvil = "</script><img src=x onerror=\"alert(1)\"><!--";
@@ -28,12 +29,6 @@ size_t Count(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
   return count;
-}
-
-Json DataOf(const std::string& html) {
-  const std::string start = "id=\"data\">";
-  const size_t begin = html.find(start) + start.size();
-  return Json::parse(html.substr(begin, html.find("</script>", begin) - begin));
 }
 
 TEST(HtmlWriter, HoldsWhatTheReportSays) {
