@@ -21,17 +21,6 @@ OperandReport Planned(const OperandPlan& plan) {
   return report;
 }
 
-void SetExponents(const ScaledExponents& exponents, const NumberFormat& format,
-                  OperandReport* report) {
-  const std::vector<PrecisionBand> bands = PrecisionBands(format);
-  const auto reported = [&](const ExponentHistogram& histogram) -> std::optional<ExponentReport> {
-    if (histogram.count() == 0) return std::nullopt;
-    return ReportExponents(histogram, bands);
-  };
-  report->exponents_before = reported(exponents.before);
-  report->exponents_after = reported(exponents.after);
-}
-
 // The metrics, and a note of what they leave out.
 void SetMeasured(const ErrorMetrics& error, OperandReport* report) {
   if (error.count() > 0) SetMetrics(error, report);
@@ -145,7 +134,7 @@ std::vector<FormatReport> FormatsOf(const QuantPlan& plan) {
   }
   std::vector<FormatReport> reports;
   reports.reserve(formats.size());
-  for (const auto& [name, format] : formats) reports.push_back({name, PrecisionBands(*format)});
+  for (const auto& [name, format] : formats) reports.push_back(ReportFormat(*format));
   return reports;
 }
 

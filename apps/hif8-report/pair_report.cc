@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -15,8 +17,9 @@ namespace {
 
 class PairReport {
  public:
-  PairReport(const StoredModel& original, const StoredModel& quantized, const ModelPair& pair)
-      : original_(original), quantized_(quantized), pair_(pair) {}
+  PairReport(const StoredModel& original, const StoredModel& quantized, const ModelPair& pair,
+             const FormatRegistry& formats)
+      : original_(original), quantized_(quantized), pair_(pair), formats_(formats) {}
 
   Report Make() {
     report_.model.path = Name(quantized_);
@@ -27,7 +30,9 @@ class PairReport {
     for (const StoredTensor& tensor : original_.tensors()) {
       if (tensor.HasValues()) parameters_ += tensor.size();
     }
+    for (const TensorPair& pair : pair_.pairs) ++partners_[pair.original];
     for (const TensorPair& pair : pair_.pairs) AddPair(pair);
+    for (const auto& [name, format] : used_) report_.formats.push_back(ReportFormat(*format));
     if (parameters_ > 0) {
       report_.coverage.parameters =
           static_cast<double>(quantized_parameters_) / static_cast<double>(parameters_);
@@ -59,7 +64,23 @@ class PairReport {
     if (original.layers.empty() && changed) {
       AddLayer({original.name, "-"}, pair, changed);
     }
-    for (const StoredLayer& layer : original.layers) AddLayer(layer, pair, changed);
+    for (const StoredLayer& layer : original.layers) {
+      if (Reads(layer, pair)) AddLayer(layer, pair, changed);
+    }
+  }
+
+  // A weight may be stored as it was and quantized too, for those who read it in either form.
+  bool Reads(const StoredLayer& layer, const TensorPair& pair) const {
+    if (partners_.at(pair.original) == 1) return true;
+    const auto lists = [&](const TensorPair& other) {
+      const std::vector<StoredLayer>& layers = quantized_.tensors()[other.quantized].layers;
+      return std::any_of(layers.begin(), layers.end(),
+                         [&](const StoredLayer& known) { return known.name == layer.name; });
+    };
+    if (quantized_.tensors()[pair.quantized].format.empty()) return lists(pair);
+    return std::none_of(pair_.pairs.begin(), pair_.pairs.end(), [&](const TensorPair& other) {
+      return other.original == pair.original && lists(other);
+    });
   }
 
   void AddLayer(const StoredLayer& layer, const TensorPair& pair, bool changed) {
@@ -81,7 +102,7 @@ class PairReport {
     report_.layers.push_back(std::move(report));
   }
 
-  OperandReport WeightReport(const TensorPair& pair, const StoredTensor& quantized) const {
+  OperandReport WeightReport(const TensorPair& pair, const StoredTensor& quantized) {
     OperandReport report;
     SetMetrics(pair.error, &report);
     report.bytes_before = static_cast<int64_t>(original_.tensors()[pair.original].bytes);
@@ -91,6 +112,9 @@ class PairReport {
       report.format = DTypeName(quantized.dtype);
       return report;
     }
+    const NumberFormat& format = formats_.Get(quantized.format);
+    used_[quantized.format] = &format;
+    SetExponents(pair.exponents, format, &report);
     report.granularity = pair.scales == 1 ? "tensor" : Tiles(quantized);
     if (pair.scales == 1) report.scale = quantized_.ReadScales(pair.quantized).front();
     // One rule from the largest magnitude leaves the same ratio everywhere.
@@ -123,7 +147,10 @@ class PairReport {
   const StoredModel& original_;
   const StoredModel& quantized_;
   const ModelPair& pair_;
+  const FormatRegistry& formats_;
   Report report_;
+  std::map<std::string, const NumberFormat*> used_;
+  std::map<size_t, int> partners_;  // of a tensor of the original
   uint64_t parameters_ = 0, quantized_parameters_ = 0;
 };
 
@@ -139,7 +166,8 @@ Report ReportOfPair(const std::string& original, const std::string& quantized, L
   }
   const std::unique_ptr<StoredModel> before = OpenStoredModel(original, formats);
   const std::unique_ptr<StoredModel> after = OpenStoredModel(quantized, formats);
-  return PairReport(*before, *after, CompareModels(*before, *after, formats, log)).Make();
+  const ModelPair pair = CompareModels(*before, *after, formats, log);
+  return PairReport(*before, *after, pair, formats).Make();
 }
 
 }  // namespace hif8

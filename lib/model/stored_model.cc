@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/model/onnx/stored_onnx.h"
 #include "lib/model/safetensors/stored_checkpoint.h"
+#include "lib/numeric/zero_points.h"
 
 namespace hif8 {
 
@@ -15,7 +16,7 @@ std::unique_ptr<StoredModel> OpenStoredModel(const std::filesystem::path& path,
   if (!fs::exists(path)) throw ModelError("no such file or folder", "", path.string());
   const bool folder = fs::is_directory(path);
   const bool onnx = folder ? fs::exists(path / "model.onnx") : path.extension() != ".safetensors";
-  if (onnx) return OpenStoredOnnx(folder ? path / "model.onnx" : path);
+  if (onnx) return OpenStoredOnnx(folder ? path / "model.onnx" : path, formats);
   return OpenStoredCheckpoint(path, formats);
 }
 
@@ -43,6 +44,7 @@ TensorPieces::TensorPieces(const StoredModel& model, size_t index, const FormatR
   if (tensor_.format.empty()) return;
   format_ = &formats.Get(tensor_.format);
   scales_ = model.ReadScales(index);
+  zeros_ = model.ReadZeroPoints(index);
   // A tile as high as the tensor can be cut anywhere: its parts have the same scale.
   const int64_t tile = tensor_.shape.empty() ? 1 : tensor_.tiles.tile[0];
   row_step_ = tile < rows_ ? tile : 1;
@@ -62,8 +64,8 @@ const TensorPieces::Piece& TensorPieces::Read(int64_t begin, int64_t end) {
   const size_t row = n / static_cast<size_t>(std::max<int64_t>(end - begin, 1));
   const size_t first = static_cast<size_t>(begin) * row;
   if (format_ == nullptr) {
-    const size_t element = DTypeSize(tensor_.dtype);
-    piece_.values = {tensor_.dtype, shape, stored_.view.data + first * element};
+    const DType dtype = stored_.view.dtype;
+    piece_.values = {dtype, shape, stored_.view.data + first * DTypeSize(dtype)};
     return piece_;
   }
   piece_.tiles = tensor_.tiles;
@@ -80,7 +82,12 @@ const TensorPieces::Piece& TensorPieces::Read(int64_t begin, int64_t end) {
   piece_.codes = {reinterpret_cast<const uint8_t*>(stored_.view.data) + first, n};
   piece_.scales = std::span(scales_).subspan(scale, piece_.tiles.scale_count());
   decoded_.resize(n);
-  DecodeTiles(*format_, piece_.codes, piece_.tiles, piece_.scales, decoded_);
+  if (zeros_.empty()) {
+    DecodeTiles(*format_, piece_.codes, piece_.tiles, piece_.scales, decoded_);
+  } else {
+    piece_.zeros = std::span(zeros_).subspan(scale, piece_.tiles.scale_count());
+    DecodeShifted(*format_, piece_.codes, {piece_.tiles, piece_.scales, piece_.zeros}, decoded_);
+  }
   piece_.values = {DType::kF32, shape, reinterpret_cast<const std::byte*>(decoded_.data())};
   return piece_;
 }

@@ -25,7 +25,10 @@ struct StoredLayer {
 };
 
 struct StoredTensor {
-  std::string name;                  // what it is called where it is not quantized
+  std::string name;  // what it is called where it is not quantized
+  // Other names that it may have there: of files whose names of codes are only like the original's.
+  std::vector<std::string> also;
+  bool parameter = true;             // else a constant that quantization does not concern
   Shape shape;                       // of its values
   DType dtype = DType::kF32;         // of what is stored: values or codes
   std::string format;                // the codes' number format; empty: the values themselves
@@ -47,11 +50,14 @@ class StoredModel {
   virtual uint64_t file_bytes() const = 0;
   // In the files' order; scales are part of their tensor.
   virtual const std::vector<StoredTensor>& tensors() const = 0;
-  // Values as stored, or one code per element. Mapped, not copied, where the file allows; valid as
-  // long as this object. Throws kModel where it is damaged.
+  // Values (integers that have scales but no format: what they stand for), or one code per element.
+  // Mapped, not copied, where the file allows; valid as long as this object. Throws kModel where it
+  // is damaged.
   virtual Tensor Read(size_t index) const = 0;
   // One for each tile; empty where there are no codes.
   virtual std::vector<float> ReadScales(size_t index) const = 0;
+  // Of integers, in units of codes: one for each tile, or empty where all are zero.
+  virtual std::vector<float> ReadZeroPoints(size_t /*index*/) const { return {}; }
 };
 
 // An ONNX file, a folder with model.onnx, a checkpoint's folder or a .safetensors file. Nothing but
@@ -76,6 +82,7 @@ class TensorPieces {
     TileLayout tiles;                // of the piece; with codes
     std::span<const uint8_t> codes;  // empty: stored as floats
     std::span<const float> scales;   // of these tiles
+    std::span<const float> zeros;    // zero points of these tiles; empty: none but 0
   };
   // Rows of the first dimension that may be cut apart: all tiles begin at a multiple of it.
   int64_t row_step() const { return row_step_; }
@@ -90,7 +97,7 @@ class TensorPieces {
   const StoredTensor& tensor_;
   const NumberFormat* format_ = nullptr;  // of codes
   Tensor stored_;
-  std::vector<float> scales_;
+  std::vector<float> scales_, zeros_;
   int64_t rows_ = 1, row_step_ = 1;
   std::vector<float> decoded_;
   Piece piece_;

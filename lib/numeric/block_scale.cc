@@ -306,6 +306,12 @@ void DividePart(std::span<const float> x, const TileLayout& layout, std::span<co
       });
 }
 
+void SpreadTiles(const TileLayout& layout, std::span<const float> numbers, std::span<float> y) {
+  ForEachRunInParallel(layout, numbers, [&](size_t begin, size_t n, ScaleOperand number) {
+    for (size_t i = 0; i < n; ++i) y[begin + i] = number.values[number.per_value ? i : 0];
+  });
+}
+
 void QuantizeDequantizeTiles(const NumberFormat& format, std::span<const float> x,
                              const TileLayout& layout, std::span<const float> scales,
                              std::span<float> y) {

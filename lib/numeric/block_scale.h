@@ -63,6 +63,8 @@ void DecodePart(const NumberFormat& format, std::span<const uint8_t> codes,
 // x[i] / its tile's scale for a part, in the caller's thread.
 void DividePart(std::span<const float> x, const TileLayout& layout, std::span<const float> scales,
                 size_t begin, std::span<float> y);
+// y[i] = its tile's number.
+void SpreadTiles(const TileLayout& layout, std::span<const float> numbers, std::span<float> y);
 // NumberFormat::QuantizeDequantize with its tile's scale. x and y may be the same span.
 void QuantizeDequantizeTiles(const NumberFormat& format, std::span<const float> x,
                              const TileLayout& layout, std::span<const float> scales,

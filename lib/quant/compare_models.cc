@@ -8,9 +8,11 @@
 #include <cstring>
 #include <numeric>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "lib/core/error.h"
 #include "lib/core/interrupt.h"
+#include "lib/numeric/zero_points.h"
 
 namespace hif8 {
 namespace {
@@ -22,11 +24,6 @@ constexpr double kSuspiciousError = 8;
 constexpr double kLeastDecibel = 10;
 // From this cosine on a tensor is the original times a factor.
 constexpr double kSameDirection = 0.9;
-
-// An ONNX graph has constants that are no parameters: shapes, axes, positions.
-bool IsParameter(const StoredModel& model, const StoredTensor& tensor) {
-  return model.kind() != "onnx" || !tensor.format.empty() || IsFloat(tensor.dtype);
-}
 
 class PairMeasurer {
  public:
@@ -102,10 +99,18 @@ class PairMeasurer {
     const TensorView view{DType::kF32, y.tiles.shape,
                           reinterpret_cast<const std::byte*>(values.data())};
     const NumberFormat& format = formats_.Get(y_info_.format);
-    MeasureRange(view, y, format);
+    if (y.zeros.empty()) MeasureRange(view, y, format);
+    pair_.exponents.before.Add(values);
     if (!pair_.nearest) return;
-    std::vector<float> nearest(values.size());
-    QuantizeDequantizeTiles(format, values, y.tiles, y.scales, nearest);
+    std::vector<float> scaled(values.size());
+    DividePart(values, y.tiles, y.scales, 0, scaled);
+    pair_.exponents.after.Add(scaled);
+    std::vector<float> nearest = std::move(scaled);
+    if (y.zeros.empty()) {
+      QuantizeDequantizeTiles(format, values, y.tiles, y.scales, nearest);
+    } else {
+      RoundShifted(values, {y.tiles, y.scales, y.zeros}, nearest);
+    }
     pair_.nearest->Add(values, nearest);
     for (size_t i = 0; i < nearest.size(); ++i) {
       if (std::isfinite(values[i]) && nearest[i] != decoded[i]) ++pair_.not_nearest;
@@ -142,21 +147,35 @@ class PairMeasurer {
   TensorPair& pair_;
 };
 
-// Names to match, codes before other tensors of the same name.
-std::unordered_map<std::string, std::vector<size_t>> ByName(const StoredModel& model) {
-  std::unordered_map<std::string, std::vector<size_t>> found;
-  for (size_t i = 0; i < model.tensors().size(); ++i) {
-    if (IsParameter(model, model.tensors()[i])) found[model.tensors()[i].name].push_back(i);
+using Places = std::vector<size_t>;  // positions in tensors()
+
+// The quantized model's tensors by their name in the original: the first of each one's names that
+// the original has.
+std::unordered_map<std::string, Places> ByOriginalName(const StoredModel& original,
+                                                       const StoredModel& quantized) {
+  std::unordered_set<std::string> known;
+  for (const StoredTensor& tensor : original.tensors()) {
+    if (tensor.parameter) known.insert(tensor.name);
+  }
+  std::unordered_map<std::string, Places> found;
+  for (size_t i = 0; i < quantized.tensors().size(); ++i) {
+    const StoredTensor& tensor = quantized.tensors()[i];
+    if (!tensor.parameter) continue;
+    const std::string* name = &tensor.name;
+    for (auto it = tensor.also.begin(); it != tensor.also.end() && !known.contains(*name); ++it) {
+      if (known.contains(*it)) name = &*it;
+    }
+    found[*name].push_back(i);
   }
   return found;
 }
 
 ModelPair Match(const StoredModel& original, const StoredModel& quantized) {
   ModelPair result;
-  const auto partners = ByName(quantized);
+  const auto partners = ByOriginalName(original, quantized);
   std::vector<bool> matched(quantized.tensors().size());
   for (size_t i = 0; i < original.tensors().size(); ++i) {
-    if (!IsParameter(original, original.tensors()[i])) continue;
+    if (!original.tensors()[i].parameter) continue;
     const auto found = partners.find(original.tensors()[i].name);
     if (found == partners.end()) {
       result.only_original.push_back(i);
@@ -171,9 +190,7 @@ ModelPair Match(const StoredModel& original, const StoredModel& quantized) {
     }
   }
   for (size_t i = 0; i < matched.size(); ++i) {
-    if (!matched[i] && IsParameter(quantized, quantized.tensors()[i])) {
-      result.only_quantized.push_back(i);
-    }
+    if (!matched[i] && quantized.tensors()[i].parameter) result.only_quantized.push_back(i);
   }
   return result;
 }
@@ -223,7 +240,8 @@ std::string Suspicion(const TensorPair& pair, const StoredTensor& original,
           decibel, possible,
           100 * static_cast<double>(pair.not_nearest) / static_cast<double>(original.size()));
     }
-  } else if (quantized.layers.empty() || !(decibel >= kLeastDecibel)) {
+  } else if (IsFloat(quantized.dtype) &&
+             (quantized.layers.empty() || !(decibel >= kLeastDecibel))) {
     loss = fmt::format("not quantized, but other values than the original's: {:.2f} dB", decibel);
   }
   if (loss.empty() && decibel < kLeastDecibel) loss = fmt::format("only {:.2f} dB", decibel);

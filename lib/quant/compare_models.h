@@ -10,6 +10,7 @@
 #include "lib/core/log.h"
 #include "lib/model/stored_model.h"
 #include "lib/numeric/error_metrics.h"
+#include "lib/numeric/exponent_histogram.h"
 
 namespace hif8 {
 
@@ -25,6 +26,7 @@ struct TensorPair {
   // bad.
   std::optional<ErrorMetrics> nearest;
   uint64_t not_nearest = 0;                  // values that are not what that gives
+  ScaledExponents exponents;                 // of the original, and divided by the scales
   double least_target = 0, most_target = 0;  // amax / scale over the tiles with amax > 0; 0: none
 };
 

@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <functional>
 #include <map>
 
 #include "lib/report/report.h"
@@ -19,11 +19,9 @@ ExponentReport ReportExponents(const ExponentHistogram& histogram,
     report.counts.resize(static_cast<size_t>(entry.exponent - report.first));
     report.counts.push_back(static_cast<int64_t>(entry.count));
     if (bands.empty()) continue;
-    const auto band = std::find_if(bands.begin(), bands.end(), [&](const PrecisionBand& b) {
-      return b.first <= entry.exponent && entry.exponent <= b.last;
-    });
-    if (band != bands.end()) {
-      by_bits[band->bits] += entry.count;
+    const int bits = BitsAt(bands, entry.exponent);
+    if (bits > 0) {
+      by_bits[bits] += entry.count;
     } else {
       (entry.exponent < bands.front().first ? below : above) += entry.count;
     }
@@ -36,6 +34,21 @@ ExponentReport ReportExponents(const ExponentHistogram& histogram,
   report.below = static_cast<double>(below) / total;
   report.above = static_cast<double>(above) / total;
   return report;
+}
+
+void SetExponents(const ScaledExponents& exponents, const NumberFormat& format,
+                  OperandReport* operand) {
+  const std::vector<PrecisionBand> bands = PrecisionBands(format);
+  const auto reported = [&](const ExponentHistogram& histogram) -> std::optional<ExponentReport> {
+    if (histogram.count() == 0) return std::nullopt;
+    return ReportExponents(histogram, bands);
+  };
+  operand->exponents_before = reported(exponents.before);
+  operand->exponents_after = reported(exponents.after);
+}
+
+FormatReport ReportFormat(const NumberFormat& format) {
+  return {std::string(format.name()), PrecisionBands(format)};
 }
 
 }  // namespace hif8

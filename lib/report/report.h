@@ -221,6 +221,10 @@ void SetMetrics(const ErrorMetrics& metrics, OperandReport* operand);
 // A histogram in the bands of a format.
 ExponentReport ReportExponents(const ExponentHistogram& histogram,
                                std::span<const PrecisionBand> bands);
+// Both histograms of an operand in its format's bands; one that nothing was counted in is absent.
+void SetExponents(const ScaledExponents& exponents, const NumberFormat& format,
+                  OperandReport* operand);
+FormatReport ReportFormat(const NumberFormat& format);
 
 // Two-space indented or, `compact`, in one line; a line break at the end. Text that is not UTF-8 is
 // repaired.

@@ -3,7 +3,6 @@
 Shares no code with the project: formats are decoded from their bit fields, HiF8 by the golden table, with numpy.
 """
 
-import csv
 import json
 import math
 import pathlib
@@ -13,30 +12,12 @@ import unittest
 
 import numpy as np
 from plain_files import read_file, write_file
+from plain_formats import E2M1, E4M3, E5M2, hif8
 from program_case import CalibrateCase
 
 DATA = pathlib.Path(sys.argv[2])
 MODELS = DATA / "models"
-
-
-def minifloat(exponent_bits, mantissa_bits, bias, specials):
-    """The values of all codes; `specials(exponent, mantissa)` gives those that are no numbers."""
-    values = []
-    for code in range(1 << (1 + exponent_bits + mantissa_bits)):
-        mantissa = code & ((1 << mantissa_bits) - 1)
-        exponent = code >> mantissa_bits & ((1 << exponent_bits) - 1)
-        sign = -1.0 if code >> (exponent_bits + mantissa_bits) else 1.0
-        special = specials(exponent, mantissa)
-        fraction = mantissa / 2**mantissa_bits + (exponent > 0)
-        values.append(sign * (special if special is not None else fraction * 2.0 ** (max(exponent, 1) - bias)))
-    return np.array(values)
-
-
-E4M3 = minifloat(4, 3, 7, lambda e, m: math.nan if (e, m) == (15, 7) else None)
-E5M2 = minifloat(5, 2, 15, lambda e, m: (math.nan if m else math.inf) if e == 31 else None)
-E2M1 = minifloat(2, 1, 1, lambda e, m: None)
-with open(DATA / "golden" / "hif8_values.csv", newline="", encoding="utf-8") as table:
-    HIF8 = np.array([float(row["value"]) for row in csv.DictReader(table)])
+HIF8 = hif8(DATA)
 DTYPES = {"U8": np.uint8, "I8": np.int8, "F8_E4M3": np.uint8, "F8_E5M2": np.uint8, "F32": "<f4", "F16": "<f2"}
 
 

@@ -232,6 +232,18 @@ std::string_view FormatOfDomain(std::string_view domain) {
   return domain.substr(kDomainPrefix.size());
 }
 
+std::string OperatorMarkText(const OperatorMark& mark) {
+  return FunctionDomain(mark.format) + ":" + mark.text;
+}
+
+OperatorMark ParseOperatorMark(std::string_view description) {
+  const size_t colon = description.find(':');
+  if (colon == std::string_view::npos) return {};
+  const std::string_view format = FormatOfDomain(description.substr(0, colon));
+  if (format.empty()) return {};
+  return {std::string(format), std::string(description.substr(colon + 1))};
+}
+
 onnx::FunctionProto MakeDequantizeFunction(const NumberFormat& format, int64_t opset) {
   onnx::FunctionProto function =
       NewFunction(format, kDequantizeFunction, {"codes", "scale"}, "y = table[codes] * scale");

@@ -25,4 +25,14 @@ std::string FunctionDomain(std::string_view format);
 // The format's name, or "" when the domain is none of these.
 std::string_view FormatOfDomain(std::string_view domain);
 
+// Standard operators that belong to a format say so in their description: "DOMAIN:text". What
+// dequantizes a weight has its name as text, what clips an activation kLimitMark.
+inline constexpr std::string_view kLimitMark = "limit";
+struct OperatorMark {
+  std::string format;  // empty: no such description
+  std::string text;
+};
+std::string OperatorMarkText(const OperatorMark& mark);
+OperatorMark ParseOperatorMark(std::string_view description);
+
 }  // namespace hif8

@@ -23,6 +23,15 @@ constexpr std::pair<int, DType> kTypes[] = {{onnx::TensorProto::FLOAT, DType::kF
                                             {kOnnxFloat8E4M3, DType::kF8E4M3},
                                             {kOnnxFloat8E5M2, DType::kF8E5M2}};
 
+// Element types that libonnx 1.12 has no names for.
+constexpr std::pair<int, const char*> kLaterTypes[] = {{kOnnxFloat8E4M3, "FLOAT8E4M3FN"},
+                                                       {18, "FLOAT8E4M3FNUZ"},
+                                                       {kOnnxFloat8E5M2, "FLOAT8E5M2"},
+                                                       {20, "FLOAT8E5M2FNUZ"},
+                                                       {21, "UINT4"},
+                                                       {22, "INT4"},
+                                                       {23, "FLOAT4E2M1"}};
+
 }  // namespace
 
 bool ToDType(int onnx_type, DType* dtype) {
@@ -44,6 +53,9 @@ int FromDType(DType dtype) {
 std::string OnnxTypeName(int onnx_type) {
   if (onnx::TensorProto::DataType_IsValid(onnx_type)) {
     return onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(onnx_type));
+  }
+  for (const auto& [number, name] : kLaterTypes) {
+    if (number == onnx_type) return name;
   }
   return "type " + std::to_string(onnx_type);
 }

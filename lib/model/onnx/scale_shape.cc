@@ -73,7 +73,7 @@ bool LayoutFor(const Shape& codes, const Shape& scales, std::optional<int64_t> a
   for (size_t i = 0; i < codes.size(); ++i) {
     const auto edge = edges.find(static_cast<int64_t>(i));
     if (edge != edges.end()) {
-      layout->tile[i] = std::min(edge->second, codes[i]);
+      layout->tile[i] = std::clamp<int64_t>(edge->second, 1, layout->tile[i]);
     } else if (wanted[i] == codes[i]) {
       layout->tile[i] = 1;
     }

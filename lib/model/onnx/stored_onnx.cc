@@ -1,23 +1,30 @@
 #include "lib/model/onnx/stored_onnx.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
-#include "lib/core/error.h"
 #include "lib/model/onnx/onnx_functions.h"
 #include "lib/model/onnx/onnx_impl.h"
+#include "lib/model/onnx/stored_codes.h"
 #include "lib/model/onnx/tensor_data.h"
 
 namespace hif8 {
 namespace {
 
+constexpr std::string_view kDecodedSuffix = "_dequantized";
+
 class StoredOnnx : public StoredModel {
  public:
-  explicit StoredOnnx(const std::filesystem::path& path)
-      : model_(OnnxModel::Load(path, NullLog())) {
-    FindActivationScales();
-    AddCodes();
+  StoredOnnx(const std::filesystem::path& path, const FormatRegistry& formats)
+      : model_(OnnxModel::Load(path, NullLog())), formats_(formats) {
+    for (int scope = 0; scope < static_cast<int>(scopes().size()); ++scope) {
+      for (const onnx::NodeProto& node : scopes()[scope].graph->node()) {
+        FindParts(scope, node);
+        if (auto codes = FindStoredCodes(model_->impl(), scope, node)) AddCodes(*std::move(codes));
+      }
+    }
     AddValues();
     CountBytes();
   }
@@ -28,78 +35,70 @@ class StoredOnnx : public StoredModel {
   const std::vector<StoredTensor>& tensors() const override { return tensors_; }
 
   Tensor Read(size_t index) const override {
-    return ReadTensor(*sources_[index].values, model_->impl().files);
+    const Source& source = sources_[index];
+    if (!source.codes) return ReadTensor(*source.values, files());
+    if (source.codes->format.empty()) return ReadIntegers(*source.codes, files());
+    return ReadCodes(*source.codes, files());
   }
 
   std::vector<float> ReadScales(size_t index) const override {
-    if (sources_[index].scales == nullptr) return {};
-    const Tensor scales = ReadTensor(*sources_[index].scales, model_->impl().files);
-    std::vector<float> values(scales.view.size());
-    ConvertToFloat(scales.view.dtype, scales.view.data, values.size(), values.data());
-    return values;
+    const std::optional<StoredCodes>& codes = sources_[index].codes;
+    return codes && !codes->format.empty() ? hif8::ReadScales(*codes, files())
+                                           : std::vector<float>();
+  }
+
+  std::vector<float> ReadZeroPoints(size_t index) const override {
+    const std::optional<StoredCodes>& codes = sources_[index].codes;
+    return codes ? hif8::ReadZeroPoints(*codes, files()) : std::vector<float>();
   }
 
  private:
   struct Source {
-    const onnx::TensorProto* values;
-    const onnx::TensorProto* scales;  // null: no codes
+    const onnx::TensorProto* values = nullptr;
+    std::optional<StoredCodes> codes = {};  // of `values`
   };
 
   const Scopes& scopes() const { return *model_->impl().scopes; }
+  const DataFiles& files() const { return model_->impl().files; }
 
-  void Add(StoredTensor tensor, const Source& source) {
-    tensor.shape = TensorShape(*source.values);
-    if (!ToDType(source.values->data_type(), &tensor.dtype)) {
-      tensor.unknown = "elements of type " + OnnxTypeName(source.values->data_type());
-    } else if (source.scales == nullptr && !IsFloat(tensor.dtype)) {
-      tensor.unknown = std::string(DTypeName(tensor.dtype)) + " is no floating-point type";
-    } else {
-      tensor.bytes = tensor.size() * DTypeSize(tensor.dtype);
+  // What a node needs besides its tensor is no tensor of the network: scales of activations, zero
+  // points, targets, limits.
+  void FindParts(int scope, const onnx::NodeProto& node) {
+    const bool standard = IsStandardDomain(node.domain());
+    const bool part_of_rounding = (standard && (node.op_type() == "QuantizeLinear" ||
+                                                node.op_type() == "DequantizeLinear")) ||
+                                  formats_.Find(FormatOfDomain(node.domain())) != nullptr ||
+                                  ParseOperatorMark(node.doc_string()).text == kLimitMark;
+    if (!part_of_rounding) return;
+    for (int i = 1; i < node.input_size(); ++i) {
+      parts_.insert(scopes().FindConstant(scope, InputName(node, i)));
+    }
+  }
+
+  void AddCodes(StoredCodes codes) {
+    if (!known_.insert({codes.codes, codes.scales}).second) return;  // decoded once more
+    StoredTensor tensor;
+    tensor.name = codes.names.front();
+    tensor.also.assign(codes.names.begin() + 1, codes.names.end());
+    tensor.format = codes.format;
+    tensor.tiles = codes.layout;
+    tensor.shape = codes.layout.shape;
+    tensor.unknown = codes.problem;
+    if (tensor.unknown.empty() && !codes.format.empty() && formats_.Find(codes.format) == nullptr) {
+      tensor.unknown = "the number format '" + codes.format + "' is not known";
+    }
+    if (!tensor.unknown.empty()) tensor.format.clear();
+    ToDType(codes.codes->data_type(), &tensor.dtype);
+    for (const onnx::TensorProto* part : {codes.codes, codes.scales, codes.zero_points}) {
+      if (part == nullptr) continue;
+      parts_.insert(part);
+      DType dtype = DType::kF32;
+      if (!ToDType(part->data_type(), &dtype)) continue;
+      tensor.bytes += ElementCount(TensorShape(*part)) * DTypeSize(dtype);
     }
     tensors_.push_back(std::move(tensor));
-    sources_.push_back(source);
-  }
-
-  // Scales of activations are no tensors of the network.
-  void FindActivationScales() {
-    for (int scope = 0; scope < static_cast<int>(scopes().size()); ++scope) {
-      for (const onnx::NodeProto& node : scopes()[scope].graph->node()) {
-        if (node.op_type() != kQuantizeDequantizeFunction) continue;
-        if (FormatOfDomain(node.domain()).empty()) continue;
-        parts_.insert(scopes().FindConstant(scope, InputName(node, 1)));
-      }
-    }
-  }
-
-  // Every call of a dequantizing function.
-  void AddCodes() {
-    for (int scope = 0; scope < static_cast<int>(scopes().size()); ++scope) {
-      for (const onnx::NodeProto& node : scopes()[scope].graph->node()) {
-        if (node.op_type() != kDequantizeFunction) continue;
-        const std::string format(FormatOfDomain(node.domain()));
-        const onnx::TensorProto* codes = scopes().FindConstant(scope, InputName(node, 0));
-        const onnx::TensorProto* scales = scopes().FindConstant(scope, InputName(node, 1));
-        if (format.empty() || codes == nullptr || scales == nullptr) continue;
-        AddCodes(node, format, {codes, scales});
-      }
-    }
-  }
-
-  void AddCodes(const onnx::NodeProto& node, const std::string& format, const Source& source) {
-    StoredTensor tensor;
-    tensor.name = node.doc_string().empty() ? node.output(0) : node.doc_string();
-    tensor.format = format;
-    const Shape scales = TensorShape(*source.scales);
-    DType dtype = DType::kF32;
-    if (source.values->data_type() != onnx::TensorProto::UINT8 ||
-        !ToDType(source.scales->data_type(), &dtype) || !IsFloat(dtype) ||
-        !FindTiles(TensorShape(*source.values), scales, {}, &tensor.tiles)) {
-      throw ModelError("codes and scales of weight '" + tensor.name + "' do not fit together", "",
-                       path().string());
-    }
-    parts_.insert({source.values, source.scales});
-    Add(std::move(tensor), source);
-    tensors_.back().bytes += ElementCount(scales) * DTypeSize(dtype);
+    const onnx::TensorProto* values = codes.codes;
+    sources_.push_back({values, std::move(codes)});
   }
 
   // Every other initializer, under the name that layers know it by.
@@ -122,34 +121,56 @@ class StoredOnnx : public StoredModel {
             if (layer.weight == weight->second) tensor.layers.push_back({layer.name, layer.op});
           }
         }
-        Add(std::move(tensor), {&values, nullptr});
+        AddPlain(values, std::move(tensor));
       }
     }
   }
 
+  void AddPlain(const onnx::TensorProto& values, StoredTensor tensor) {
+    if (tensor.name.ends_with(kDecodedSuffix)) {
+      tensor.also = {tensor.name.substr(0, tensor.name.size() - kDecodedSuffix.size())};
+    }
+    tensor.shape = TensorShape(values);
+    if (!ToDType(values.data_type(), &tensor.dtype)) {
+      tensor.unknown = "elements of type " + OnnxTypeName(values.data_type());
+    } else if (!IsFloat(tensor.dtype)) {
+      tensor.unknown = std::string(DTypeName(tensor.dtype)) + " is no floating-point type";
+    } else {
+      tensor.bytes = tensor.size() * DTypeSize(tensor.dtype);
+    }
+    // Shapes, axes, positions.
+    tensor.parameter = tensor.HasValues();
+    tensors_.push_back(std::move(tensor));
+    sources_.push_back({&values});
+  }
+
   void CountBytes() {
-    std::set<std::filesystem::path> files = {std::filesystem::canonical(path())};
-    for (const Source& source : sources_) {
-      for (const onnx::TensorProto* tensor : {source.values, source.scales}) {
-        if (tensor == nullptr || !IsExternal(*tensor)) continue;
-        const std::string location = ParseExternalReference(*tensor).location;
-        files.insert(model_->impl().files.Resolve(location, tensor->name()));
-      }
+    std::set<std::filesystem::path> files = {std::filesystem::canonical(model_->path())};
+    std::set<const onnx::TensorProto*> tensors = parts_;
+    for (const Source& source : sources_) tensors.insert(source.values);
+    for (const onnx::TensorProto* tensor : tensors) {
+      if (tensor == nullptr || !IsExternal(*tensor)) continue;
+      const std::string location = ParseExternalReference(*tensor).location;
+      files.insert(model_->impl().files.Resolve(location, tensor->name()));
     }
     for (const std::filesystem::path& file : files) file_bytes_ += std::filesystem::file_size(file);
   }
 
   std::unique_ptr<OnnxModel> model_;
+  const FormatRegistry& formats_;
   uint64_t file_bytes_ = 0;
   std::vector<StoredTensor> tensors_;
   std::vector<Source> sources_;
-  std::set<const onnx::TensorProto*> parts_;  // of quantized operands: codes and scales
+  // Parts of quantized operands: codes, scales, zero points.
+  std::set<const onnx::TensorProto*> parts_;
+  std::set<std::pair<const onnx::TensorProto*, const onnx::TensorProto*>> known_;
 };
 
 }  // namespace
 
-std::unique_ptr<StoredModel> OpenStoredOnnx(const std::filesystem::path& path) {
-  return std::make_unique<StoredOnnx>(path);
+std::unique_ptr<StoredModel> OpenStoredOnnx(const std::filesystem::path& path,
+                                            const FormatRegistry& formats) {
+  return std::make_unique<StoredOnnx>(path, formats);
 }
 
 }  // namespace hif8

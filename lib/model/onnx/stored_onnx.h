@@ -8,7 +8,8 @@
 
 namespace hif8 {
 
-// Codes are those that the functions of onnx_functions.h decode. Throws as OnnxModel::Load.
-std::unique_ptr<StoredModel> OpenStoredOnnx(const std::filesystem::path& path);
+// Codes are those of stored_codes.h. Throws as OnnxModel::Load.
+std::unique_ptr<StoredModel> OpenStoredOnnx(const std::filesystem::path& path,
+                                            const FormatRegistry& formats);
 
 }  // namespace hif8

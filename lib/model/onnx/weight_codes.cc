@@ -132,7 +132,7 @@ onnx::NodeProto WeightCodes::Dequantize(const Site& site, const std::string& cod
     return node;
   }
   onnx::NodeProto node = MakeNode("DequantizeLinear", {codes, scales}, {output});
-  node.set_doc_string(FunctionDomain(format) + ":" + site.weight.name);
+  node.set_doc_string(OperatorMarkText({format, site.weight.name}));
   SetAttribute(&node, "axis", site.axis);
   return node;
 }
@@ -195,14 +195,11 @@ void WeightCodes::Store(int scope, const std::string& stored, const EncodedWeigh
 
 DequantizedWeight FindDequantizedWeight(const onnx::NodeProto& node) {
   if (node.op_type() != kDequantizeFunction) return {};
-  const std::string& text = node.doc_string();
   if (!IsStandardDomain(node.domain())) {
-    return {text, std::string(FormatOfDomain(node.domain()))};
+    return {node.doc_string(), std::string(FormatOfDomain(node.domain()))};
   }
-  const size_t colon = text.find(':');
-  const std::string_view domain = std::string_view(text).substr(0, colon);
-  if (colon == std::string::npos || FormatOfDomain(domain).empty()) return {};
-  return {text.substr(colon + 1), std::string(FormatOfDomain(domain))};
+  const OperatorMark mark = ParseOperatorMark(node.doc_string());
+  return {mark.text, mark.format};
 }
 
 }  // namespace hif8

@@ -230,7 +230,7 @@ class Writer {
       to = edit_.NewName(site.tensor + "_quantized_fp32");
       edit_.InsertBefore(site.scope, before, Cast(site.tensor, from, onnx::TensorProto::FLOAT));
     }
-    if (chosen.limit) from = Clip(site, before, from, *chosen.limit);
+    if (chosen.limit) from = Clip(site, before, from, chosen);
     const std::string scale = chosen.dynamic ? AddScale(index, chosen, from, before)
                                              : AddNumber(site, "_scale", chosen.scale);
     edit_.InsertBefore(site.scope, before,
@@ -243,12 +243,16 @@ class Writer {
   }
 
   // The fp32 value clipped to +-limit, in operators that every operator set has. NaN stays NaN.
-  std::string Clip(const ActivationSite& site, int before, std::string from, float limit) {
+  std::string Clip(const ActivationSite& site, int before, std::string from,
+                   const OnnxActivationScale& chosen) {
+    const float limit = *chosen.limit;
     for (const auto& [op, value] : {std::pair("Min", limit), std::pair("Max", -limit)}) {
       const std::string bound = edit_.NewName(site.tensor + "_limit");
       edit_.AddInitializer(site.scope, MakeTensor(bound, {}, std::vector<float>{value}));
       const std::string to = edit_.NewName(site.tensor + "_clipped");
-      edit_.InsertBefore(site.scope, before, MakeNode(op, {std::move(from), bound}, {to}));
+      onnx::NodeProto node = MakeNode(op, {std::move(from), bound}, {to});
+      node.set_doc_string(OperatorMarkText({chosen.format, std::string(kLimitMark)}));
+      edit_.InsertBefore(site.scope, before, std::move(node));
       from = to;
     }
     return from;
