@@ -13,7 +13,7 @@ set(assets
   kPage=${html}/page.html
   kStyle=${html}/report.css
   # The script is these files in this order.
-  kScript=${html}/text.js+${html}/baseline.js+${html}/charts.js+${html}/layers.js+${html}/report.js+${html}/formats.js
+  kScript=${html}/text.js+${html}/baseline.js+${html}/charts.js+${html}/layers.js+${html}/delayed.js+${html}/report.js+${html}/formats.js
   kLibrary=${uplot}/dist/uPlot.iife.min.js
   kLibraryStyle=${uplot}/dist/uPlot.min.css
   kLibraryLicence=${uplot}/LICENSE)

@@ -1,8 +1,13 @@
 #include "apps/hif8-calibrate/study_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <map>
 #include <string>
 
 namespace hif8 {
@@ -60,6 +65,24 @@ DelayedRankReport RankOf(const DelayedStudy& study, size_t rule) {
           ToMeasured(clipped_worst.Worst())};
 }
 
+// Six digits are more than a chart shows.
+Measured Rounded(double value) {
+  return ToMeasured(std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr));
+}
+
+DelayedTraceReport TraceOf(const DelayedTrace& trace) {
+  DelayedTraceReport report;
+  report.stride = trace.stride();
+  std::array<std::vector<Measured>*, 3> rules = {&report.most_recent, &report.exp_smooth,
+                                                 &report.max};  // as in kDelayedRules
+  for (const DelayedTrace::Point& point : trace.points()) {
+    report.steps.push_back(point.step);
+    report.amax.push_back(Rounded(point.amax));
+    for (size_t i = 0; i < rules.size(); ++i) rules[i]->push_back(Rounded(point.estimates[i]));
+  }
+  return report;
+}
+
 }  // namespace
 
 std::optional<DelayedStudyReport> MakeDelayedStudyReport(const Model& model,
@@ -81,9 +104,13 @@ std::optional<DelayedStudyReport> MakeDelayedStudyReport(const Model& model,
     if (key(a) != key(b)) return key(a) > key(b);
     return a.exceeded_rate.value_or(0) < b.exceeded_rate.value_or(0);
   });
+  std::map<int, size_t> traces;  // by activation: position in the report
   for (const Layer& layer : model.layers()) {
     const auto at = study.replays().find(layer.activation);
     if (at == study.replays().end()) continue;
+    const auto [trace, added] = traces.emplace(layer.activation, report.traces.size());
+    if (added) report.traces.push_back(TraceOf(study.trace(layer.activation)));
+    report.traces[trace->second].layers.push_back(layer.name);
     for (size_t rule = 0; rule < kDelayedRules.size(); ++rule) {
       report.rules.push_back(RowOf(layer.name, kDelayedRules.at(rule), at->second[rule].outcome));
     }

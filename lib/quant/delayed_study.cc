@@ -3,6 +3,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -88,6 +89,7 @@ double StepSqnr::Worst() const {
 
 DelayedStudy::DelayedStudy(const QuantPlan& plan) : operands_(plan.activations) {
   for (const auto& [index, operand] : plan.activations) {
+    traces_[index];
     std::vector<Replay>& replays = replays_[index];
     for (const DelayedRule rule : kDelayedRules) {
       DelayedParams params = operand.params.delayed;
@@ -98,19 +100,19 @@ DelayedStudy::DelayedStudy(const QuantPlan& plan) : operands_(plan.activations) 
 }
 
 void DelayedStudy::Add(int activation, const TensorView& x, size_t samples) {
-  const auto at = replays_.find(activation);
-  if (at == replays_.end() || x.size() == 0) return;
+  if (!replays_.contains(activation) || x.size() == 0) return;
   std::vector<float> buffer;
   const std::span<const float> values = AsFloats(x, &buffer);
   const size_t steps = values.size() % samples == 0 ? samples : 1;
   const size_t size = values.size() / steps;
   for (size_t step = 0; step < steps; ++step) {
-    AddStep(operands_.at(activation), values.subspan(step * size, size), &at->second);
+    AddStep(activation, values.subspan(step * size, size));
   }
 }
 
-void DelayedStudy::AddStep(const OperandPlan& operand, std::span<const float> x,
-                           std::vector<Replay>* replays) {
+void DelayedStudy::AddStep(int activation, std::span<const float> x) {
+  const OperandPlan& operand = operands_.at(activation);
+  std::vector<Replay>& replays = replays_.at(activation);
   float amax = 0;
   bool finite = true;
   for (const float v : x) {
@@ -119,8 +121,10 @@ void DelayedStudy::AddStep(const OperandPlan& operand, std::span<const float> x,
   }
   if (!finite) amax = std::numeric_limits<float>::quiet_NaN();
   std::map<double, StepOutcome> tried;  // rules often agree
-  for (Replay& replay : *replays) {
-    const double estimate = replay.scaling.Step(amax);
+  std::array<double, kDelayedRules.size()> estimates{};
+  for (size_t i = 0; i < replays.size(); ++i) {
+    Replay& replay = replays[i];
+    const double estimate = estimates.at(i) = replay.scaling.Step(amax);
     ++replay.outcome.steps;
     if (!finite) {
       ++replay.outcome.non_finite_steps;
@@ -130,6 +134,7 @@ void DelayedStudy::AddStep(const OperandPlan& operand, std::span<const float> x,
     if (added) found->second = Try(operand, x, amax, estimate, &rounded_);
     Count(found->second, x.size(), amax, estimate, &replay.outcome);
   }
+  traces_.at(activation).Add(amax, estimates);
 }
 
 std::string DelayedStudy::State(const Model& model, const Fingerprint& fingerprint) const {

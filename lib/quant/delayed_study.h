@@ -1,7 +1,6 @@
 // How the rules of delayed scaling would have fared: each replayed over the same steps.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -10,12 +9,10 @@
 
 #include "lib/model/model.h"
 #include "lib/quant/delayed_scaling.h"
+#include "lib/quant/delayed_trace.h"
 #include "lib/quant/plan.h"
 
 namespace hif8 {
-
-inline constexpr std::array<DelayedRule, 4> kDelayedRules = {
-    DelayedRule::kMostRecent, DelayedRule::kExpSmooth, DelayedRule::kMax, DelayedRule::kCurrent};
 
 // The SQNR of the steps that have one, in dB.
 struct StepSqnr {
@@ -43,7 +40,7 @@ struct DelayedOutcome {
 };
 
 // Watches activations while they are observed. Memory depends on the number of activations and the
-// history's length only.
+// history's length only: not on the number of steps.
 class DelayedStudy {
  public:
   // Activations of the plan, in their formats and with their targets.
@@ -60,14 +57,18 @@ class DelayedStudy {
   // By activation, in the order of kDelayedRules.
   const std::map<int, std::vector<Replay>>& replays() const { return replays_; }
 
+  // The steps of an activation that is in replays().
+  const DelayedTrace& trace(int activation) const { return traces_.at(activation); }
+
   // Histories, estimates and step numbers as YAML, for a training framework to go on with.
   std::string State(const Model& model, const Fingerprint& fingerprint) const;
 
  private:
-  void AddStep(const OperandPlan& operand, std::span<const float> x, std::vector<Replay>* replays);
+  void AddStep(int activation, std::span<const float> x);
 
   std::map<int, OperandPlan> operands_;
   std::map<int, std::vector<Replay>> replays_;
+  std::map<int, DelayedTrace> traces_;
   std::vector<float> rounded_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "lib/report/comparison_table.h"
 #include "lib/report/html_assets.h"
+#include "lib/report/html_study.h"
 #include "lib/report/json_number.h"
 #include "lib/report/summary.h"
 #include "lib/report/text_util.h"
@@ -88,6 +89,11 @@ Json DataOf(const Report& report, const WriteOptions& options) {
   rest.layers.clear();
   rest.comparisons.clear();
   Json data;
+  if (rest.delayed_study) {
+    data["delayed"] = StudyForPage(*rest.delayed_study);
+    rest.delayed_study->rules.clear();
+    rest.delayed_study->traces.clear();
+  }
   data["report"] = Json::parse(ReportToJson(rest, true));
   data["columns"] = ColumnsJson();
   data["rows"] = Json::array();

@@ -110,11 +110,22 @@ struct DelayedRankReport {
   Measured clipped_mean_sqnr_db, clipped_worst_sqnr_db;
 };
 
+// The amax of the input that some layers read at its steps, and what each rule had estimated. Of
+// many steps each entry stands for `stride` of them: that with the largest amax.
+struct DelayedTraceReport {
+  std::vector<std::string> layers;
+  std::optional<int64_t> stride;
+  std::vector<int64_t> steps;                          // counted from 0
+  std::vector<Measured> amax;                          // absent: values that are not finite
+  std::vector<Measured> most_recent, exp_smooth, max;  // `current` has amax itself
+};
+
 struct DelayedStudyReport {
   std::optional<int64_t> history, interval;
   Measured alpha;
   std::vector<DelayedRankReport> ranking;  // best first
   std::vector<DelayedRuleReport> rules;    // by layer in the model's order
+  std::vector<DelayedTraceReport> traces;  // likewise
 };
 
 // What a layer does alone (--auto).

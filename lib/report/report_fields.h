@@ -139,6 +139,18 @@ void Fields(T& o, V&& visit) {
 }
 
 template <typename T, typename V>
+requires std::same_as<std::remove_const_t<T>, DelayedTraceReport>
+void Fields(T& o, V&& visit) {
+  visit("layers", o.layers);
+  visit("stride", o.stride);
+  visit("steps", o.steps);
+  visit("amax", o.amax);
+  visit("most_recent", o.most_recent);
+  visit("exp_smooth", o.exp_smooth);
+  visit("max", o.max);
+}
+
+template <typename T, typename V>
 requires std::same_as<std::remove_const_t<T>, DelayedStudyReport>
 void Fields(T& o, V&& visit) {
   visit("history", o.history);
@@ -146,6 +158,7 @@ void Fields(T& o, V&& visit) {
   visit("alpha", o.alpha);
   visit("ranking", o.ranking);
   visit("rules", o.rules);
+  visit("traces", o.traces);
 }
 
 template <typename T, typename V>

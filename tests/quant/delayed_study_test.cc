@@ -70,6 +70,44 @@ TEST_F(DelayedStudyTest, Sawtooth) {
   }
 }
 
+TEST_F(DelayedStudyTest, TraceKeepsEveryStepOfAShortRun) {
+  Series({2, kNan, 8, 4, 1});
+  const DelayedTrace& trace = study_->trace(0);
+  EXPECT_EQ(trace.stride(), 1);
+  ASSERT_EQ(trace.points().size(), 5u);
+  EXPECT_EQ(trace.points()[2].amax, 8);
+  EXPECT_EQ(trace.points()[2].estimates[kMostRecent], 8) << "the history was emptied";
+  EXPECT_EQ(trace.points()[3].estimates[kMostRecent], 8);
+  EXPECT_DOUBLE_EQ(trace.points()[4].estimates[kExpSmooth], 0.1 * 4 + 0.9 * 8);
+  EXPECT_EQ(trace.points()[4].estimates[kMax], 8);
+  EXPECT_EQ(trace.points()[4].estimates[kCurrent], 1);
+  EXPECT_TRUE(std::isnan(trace.points()[1].amax));
+}
+
+TEST_F(DelayedStudyTest, TraceOfALongRunKeepsThePeaks) {
+  std::vector<float> series(1000, 1.0F);
+  std::mt19937 random(3);
+  for (float& amax : series) amax += static_cast<float>(random() % 1000) / 1000;
+  series[333] = 50;
+  series[700] = kNan;
+  Series(series);
+  const DelayedTrace& trace = study_->trace(0);
+  EXPECT_EQ(trace.stride(), 8);
+  ASSERT_EQ(trace.points().size(), 125u);
+  for (size_t i = 0; i < trace.points().size(); ++i) {
+    const DelayedTrace::Point& point = trace.points()[i];
+    size_t largest = 8 * i;
+    for (size_t t = 8 * i; t < 8 * (i + 1); ++t) {
+      if (series[t] > series[largest]) largest = t;
+    }
+    EXPECT_EQ(point.step, static_cast<int64_t>(largest));
+    EXPECT_EQ(point.amax, series[largest]);
+    const bool restarted = largest == 701;
+    EXPECT_EQ(point.estimates[kMostRecent],
+              series[largest == 0 || restarted ? largest : largest - 1]);
+  }
+}
+
 TEST_F(DelayedStudyTest, SpikeEveryTenSteps) {
   std::vector<float> series;
   for (int t = 0; t < 300; ++t) series.push_back(t % 10 == 5 ? 64.0F : 1.0F);

@@ -13,10 +13,10 @@
 namespace hif8 {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::DataOf;
+using ::testing::HasSubstr;
 using testing::Json;
+using ::testing::Not;
 using testing::SampleReport;
 
 constexpr const char* kEvil = "</script><img src=x onerror=\"alert(1)\"><!--";
@@ -106,6 +106,21 @@ TEST(HtmlWriter, ComparesFormatsInOneLinePerOperand) {
   EXPECT_EQ(comparisons["rows"][1][2], Json::parse("[[],[17.0,0.1]]"));
 }
 
+// As many steps as a trace holds, in six digits.
+DelayedTraceReport LargeTrace(const std::string& layer, std::mt19937_64* random) {
+  DelayedTraceReport trace;
+  trace.layers = {layer};
+  trace.stride = 32;
+  for (int64_t point = 0; point < 128; ++point) {
+    trace.steps.push_back(32 * point + static_cast<int64_t>((*random)() % 32));
+    for (auto member : {&DelayedTraceReport::amax, &DelayedTraceReport::most_recent,
+                        &DelayedTraceReport::exp_smooth, &DelayedTraceReport::max}) {
+      (trace.*member).push_back(static_cast<double>((*random)() % 900000 + 100000) / 1e5);
+    }
+  }
+  return trace;
+}
+
 // 300 layers with everything that a run can measure, in numbers of full length.
 Report LargeReport() {
   std::mt19937_64 random(11);
@@ -152,10 +167,48 @@ Report LargeReport() {
             {layer.name, name, format, 40 * share(random), share(random), share(random)});
       }
     }
+    for (const char* rule : {"most_recent", "exp_smooth", "max", "current"}) {
+      report.delayed_study->rules.push_back(
+          {layer.name, rule, 4096, 0, 4096000000, 2000, 50000, 1, 1, share(random),
+           31 + share(random), 28 + share(random), 30 + share(random), 20 + share(random)});
+    }
+    if (i % 7 < 4) report.delayed_study->traces.push_back(LargeTrace(layer.name, &random));
     if (i % 7 == 0) report.kv_cache.push_back({layer.name + ".attn", operand(true), operand(true)});
     report.layers.push_back(layer);
   }
   return report;
+}
+
+TEST(HtmlWriter, TheStudyOfDelayedScalingIsCompact) {
+  const Json study = DataOf(Html(SampleReport()))["delayed"];
+  EXPECT_EQ(study["fields"][0], "rule");
+  EXPECT_EQ(study["layers"][0][0], "conv1");
+  EXPECT_EQ(study["layers"][0][1][0],
+            Json::parse(R"(["max",8,1,700,1,3,0,0,"inf",31.5,28.25,31.25,null])"));
+  EXPECT_EQ(study["traces"][0]["layers"], Json({"conv1", "head"}));
+  EXPECT_EQ(study["traces"][0]["steps"], Json({1, 2}));
+  EXPECT_EQ(study["traces"][0]["amax"], Json({0.5, nullptr}));
+}
+
+TEST(HtmlWriter, TracesOfManyLayersKeepTheirPeaks) {
+  Report report = SampleReport();
+  report.delayed_study->traces.clear();
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 100; ++i) {  // 12,800 points
+    report.delayed_study->traces.push_back(LargeTrace("layer" + std::to_string(i), &random));
+  }
+  const Json traces = DataOf(Html(report))["delayed"]["traces"];
+  for (size_t t = 0; t < traces.size(); ++t) {
+    const DelayedTraceReport& trace = report.delayed_study->traces[t];
+    EXPECT_EQ(traces[t]["stride"], 64);
+    ASSERT_EQ(traces[t]["amax"].size(), 64u);
+    for (size_t i = 0; i < 64; ++i) {
+      const size_t peak = *trace.amax[2 * i + 1] > *trace.amax[2 * i] ? 2 * i + 1 : 2 * i;
+      EXPECT_EQ(traces[t]["amax"][i], *trace.amax[peak]);
+      EXPECT_EQ(traces[t]["steps"][i], trace.steps[peak]);
+      EXPECT_EQ(traces[t]["max"][i], *trace.max[peak]);
+    }
+  }
 }
 
 TEST(HtmlWriter, ThreeHundredLayersFitInTwoMegabytes) {

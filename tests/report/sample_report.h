@@ -80,7 +80,8 @@ inline Report SampleReport() {
       10,
       0.1,
       {{"max", 0.125, 0.001, 0, 2.5, 31.5, 28.25, 31.25, std::nullopt}},
-      {{"conv1", "max", 8, 1, 700, 1, 3, 0, 0, inf, 31.5, 28.25, 31.25, std::nullopt}}};
+      {{"conv1", "max", 8, 1, 700, 1, 3, 0, 0, inf, 31.5, 28.25, 31.25, std::nullopt}},
+      {{{"conv1", "head"}, 2, {1, 2}, {0.5, std::nullopt}, {0.5, 0.5}, {0.5, 0.25}, {0.5, 0.5}}}};
   r.network.outputs = {{"out", 14.2, 0.98, 0.991}};
   r.network.perplexity = PerplexityReport{12.0, 12.5, 1.64};
   r.coverage = {0.97, 0.991};

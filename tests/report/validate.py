@@ -71,6 +71,10 @@ class Validator:
         if isinstance(value, str) and len(value) < rule:
             yield f"{at}: shorter than {rule}"
 
+    def rule_maxItems(self, rule, value, at, _):
+        if isinstance(value, list) and len(value) > rule:
+            yield f"{at}: {len(value)} items, more than {rule}"
+
     def rule_items(self, rule, value, at, _):
         if isinstance(value, list):
             for i, item in enumerate(value):

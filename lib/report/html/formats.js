@@ -45,7 +45,7 @@ function formatTable(formats, rows) {
 }
 
 // Whatever else a report holds as a list of records, as a table; lists of numbers become a small chart.
-const KNOWN = new Set(["schema", "model", "kv_cache", "comparisons", "formats", "network", "coverage", "recipe", "run", "layers"]);
+const KNOWN = new Set(["schema", "delayed_study", "model", "kv_cache", "comparisons", "formats", "network", "coverage", "recipe", "run", "layers"]);
 
 function titleOf(key) { return key.charAt(0).toUpperCase() + key.slice(1).replaceAll("_", " "); }
 

@@ -55,6 +55,7 @@ function pickLayer(name) {
   CHOSEN = name;
   layerTable.mark(name);
   showLayer(name);
+  if (delayedView) delayedView.show(name);
   for (const chart of CHARTS) if (chart.plot) chart.plot.redraw(false);
 }
 
@@ -186,6 +187,7 @@ function page() {
     pickLayer(DATA.rows.length ? cell(DATA.rows[0], "layer") : REPORT.kv_cache[0].name);
   }
   formatSection();
+  delayedSection();
   otherSections();
   section("run", "Recipe and command", ...runNodes(run));
 }
