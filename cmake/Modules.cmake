@@ -48,7 +48,7 @@ function(hif8_generated_files name)
     list(GET pair 0 kind)
     list(GET pair 1 file)
     list(APPEND commands COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0
-      $<TARGET_FILE:${name}> --generate ${kind} > ${folder}/${file})
+      ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${name}> --generate ${kind} > ${folder}/${file})
   endforeach()
   add_custom_command(TARGET ${name} POST_BUILD ${commands} VERBATIM)
   install(FILES ${folder}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
