@@ -73,7 +73,8 @@ std::vector<FormatChoice> BesideWritten(std::vector<FormatChoice> choices, const
 FormatComparison::FormatComparison(const Model& model, const QuantPlan& plan,
                                    std::vector<FormatChoice> choices,
                                    const std::vector<TensorStats>& stats,
-                                   const ActivationSource* source)
+                                   const ActivationSource* source,
+                                   const std::map<int, ActivationScale>& written)
     : model_(model), plan_(plan), choices_(std::move(choices)) {
   if (choices_.empty() || stats.empty()) return;
   if (source != nullptr) {
@@ -81,30 +82,37 @@ FormatComparison::FormatComparison(const Model& model, const QuantPlan& plan,
                      [this](int weight, int choice) { return DecodedWeight(weight, choice); });
   }
   const std::set<int> caches = Caches(model_);
-  for (const auto& [index, operand] : plan_.activations) {
+  for (const auto& [index, unused] : plan_.activations) {
     ActivationState state;
     state.errors.resize(choices_.size());
     for (const FormatChoice& choice : choices_) {
-      state.roundings.push_back(MakeRounding(choice, operand, caches.contains(index),
-                                             stats.at(static_cast<size_t>(index))));
+      state.roundings.push_back(MakeRounding(choice, index, caches.contains(index),
+                                             stats.at(static_cast<size_t>(index)), written));
     }
     activations_.emplace(index, std::move(state));
   }
 }
 
-FormatComparison::Rounding FormatComparison::MakeRounding(const FormatChoice& choice,
-                                                          const OperandPlan& operand, bool cached,
-                                                          const TensorStats& record) {
+FormatComparison::Rounding FormatComparison::MakeRounding(
+    const FormatChoice& choice, int index, bool cached, const TensorStats& record,
+    const std::map<int, ActivationScale>& written) const {
+  const OperandPlan& operand = plan_.activations.at(index);
   const NumberFormat& format = *choice.format;
   const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *operand.rule;
   const ScaleParams params = ParamsFor(operand, format);
   if (choice.rule != nullptr && cached && !ForCaches(rule)) return {};
   if (std::optional<TileScaling> dynamic = DynamicScaling(format, params, operand)) {
-    if (choice.rule != nullptr && rule.name() != "max") return {};
-    return {dynamic, std::nullopt};
+    const bool mixed = model_.activations()[static_cast<size_t>(index)].mixed_axes;
+    if (mixed || (choice.rule != nullptr && rule.name() != "max")) return {};
+    return {dynamic, {}, {}};
   }
   if (rule.NeedsData() && record.count() == 0) return {};
-  return {std::nullopt, rule.Solve(record, format, params).scale};
+  const auto known = written.find(index);
+  const bool own = choice.rule == nullptr && &format == operand.format && known != written.end();
+  const ScaleChoice chosen = own ? known->second.choice : rule.Solve(record, format, params);
+  Rounding rounding{{}, chosen.scale, {}};
+  if (operand.config.clip && rule.NeedsData()) rounding.limit = chosen.reference;
+  return rounding;
 }
 
 std::vector<float> FormatComparison::DecodedWeight(int index, int choice) const {
@@ -168,7 +176,13 @@ void FormatComparison::AddActivation(int index, const TensorView& x) {
                                 model_.activations()[static_cast<size_t>(index)].input_axis,
                                 x.shape, values, y_buffer_);
     } else if (rounding.scale) {
-      format.QuantizeDequantize(values, ScaleOperand::One(*rounding.scale), y_buffer_);
+      std::span<const float> clipped = values;
+      if (rounding.limit) {
+        std::transform(values.begin(), values.end(), y_buffer_.begin(),
+                       [&](float v) { return std::clamp(v, -*rounding.limit, *rounding.limit); });
+        clipped = y_buffer_;
+      }
+      format.QuantizeDequantize(clipped, ScaleOperand::One(*rounding.scale), y_buffer_);
     } else {
       continue;
     }

@@ -12,6 +12,7 @@
 #include "lib/numeric/number_format.h"
 #include "lib/numeric/tensor_stats.h"
 #include "lib/numeric/tile_scaling.h"
+#include "lib/quant/calibration_file.h"
 #include "lib/quant/output_comparison.h"
 #include "lib/quant/plan.h"
 
@@ -42,14 +43,16 @@ struct ComparedOperand {
 // plan's granularity, its rule unless the choice has one, and their own default target. An operand
 // that a recipe could not give that rule is left out: rules of activations alone for weights and
 // outputs, rules that depend on order for caches, all but `max` where scales are found as the data
-// comes. Nothing but sums is kept.
+// comes; so are such scales where layers sum over different dimensions. Nothing but sums is kept.
 class FormatComparison {
  public:
   // All arguments but `choices` must outlive the object. `stats` is indexed like
   // Model::activations(): where static scales come from; empty: only weights are compared.
   // `source`: what layers' outputs are computed with; null: they are not compared.
+  // `written`: scales of the plan's activations that were chosen by more than its rule.
   FormatComparison(const Model& model, const QuantPlan& plan, std::vector<FormatChoice> choices,
-                   const std::vector<TensorStats>& stats, const ActivationSource* source = nullptr);
+                   const std::vector<TensorStats>& stats, const ActivationSource* source = nullptr,
+                   const std::map<int, ActivationScale>& written = {});
 
   // Reads every weight of the plan once.
   void CompareWeights();
@@ -65,14 +68,16 @@ class FormatComparison {
   struct Rounding {
     std::optional<TileScaling> dynamic;
     std::optional<float> scale;
+    std::optional<float> limit;  // values are clipped to it on either side first
   };
   struct ActivationState {
     std::vector<Rounding> roundings;  // by choice, like the errors
     std::vector<ErrorMetrics> errors;
   };
 
-  static Rounding MakeRounding(const FormatChoice& choice, const OperandPlan& operand, bool cached,
-                               const TensorStats& record);
+  Rounding MakeRounding(const FormatChoice& choice, int index, bool cached,
+                        const TensorStats& record,
+                        const std::map<int, ActivationScale>& written) const;
   // The weight's values under the choice of that number; -1: as they are.
   std::vector<float> DecodedWeight(int index, int choice) const;
   EncodedWeight Encoded(const TensorView& tensor, int index, const FormatChoice& choice) const;

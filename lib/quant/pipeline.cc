@@ -358,7 +358,8 @@ class Pipeline {
     }
     std::vector<FormatChoice> choices = options_.compare;
     if (!choices.empty()) choices = BesideWritten(std::move(choices), result_.plan);
-    FormatComparison comparison(in_.model, result_.plan, std::move(choices), stats_, in_.source);
+    FormatComparison comparison(in_.model, result_.plan, std::move(choices), stats_, in_.source,
+                                result_.activations);
     comparison.CompareWeights();
     if (in_.source != nullptr) {
       result_.measurement = in_.source->Measure(dir, QuantizedActivations(&comparison),

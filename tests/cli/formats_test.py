@@ -209,6 +209,24 @@ overrides:
             self.assertTrue(least < activation["sqnr_db"] < most, (name, activation))
             self.assertIsNone(activation["scale"])
 
+    def test_what_was_written_is_among_what_is_compared(self):
+        model = MODELS / "random-llama"
+        for settings in (
+            ["activations.rule=percentile", "activations.percentile=95", "activations.clip=true"],
+            ["activations.rule=mse", "mse.objective=output"],
+            ["activations.rule=ema", "weights.rule=mse", "weights.scale_dtype=bf16", "activations.power_of_two=true"],
+            ["weights.format=mxfp4", "activations.format=mxfp4"],
+            ["activations.granularity=token", "weights.granularity=group"],
+        ):
+            options = [part for setting in settings for part in ("--set", setting)]
+            report = self.quantize(model, "--data", self.ids_of(model), "--compare", "int8", *options)
+            rows = {(c["layer"], c["operand"], c["format"]): c["sqnr_db"] for c in report["comparisons"]}
+            for layer in (l for l in report["layers"] if l["status"] == "quantized"):
+                for operand in ("weight", "activation", "output"):
+                    with self.subTest(settings=settings, layer=layer["name"], operand=operand):
+                        compared = rows[layer["name"], operand, layer["weight"]["format"]]
+                        self.assertAlmostEqual(compared, layer[operand]["sqnr_db"], delta=1e-3)
+
     def test_w4a8_moe_from_an_fp8_checkpoint(self):
         model = MODELS / "random-deepseek-v3-fp8"
         report = self.quantize(model, "--recipe", "w4a8-moe", "--data", self.ids_of(model))

@@ -40,6 +40,7 @@ class FakeModel : public Model {
   }
 
   std::vector<Layer>& mutable_layers() { return layers_; }
+  std::vector<Activation>& mutable_activations() { return activations_; }
 
   std::string_view kind() const override { return "onnx"; }
   const std::filesystem::path& path() const override { return path_; }

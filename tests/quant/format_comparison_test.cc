@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -117,9 +118,9 @@ double ScaleOf(const Matrix& tile, const Plain& plain, const std::string& rule, 
   return rule == "mse" ? LeastError(tile, plain, amax / plain.target) : amax / plain.target;
 }
 
-// Values in tiles of tile_rows (0: all) rows, rounded.
+// Values in tiles of tile_rows (0: all) rows, rounded; `clip`: to the target first.
 Matrix Rounded(const std::vector<float>& x, const Plain& plain, size_t tile_rows,
-               const std::string& rule = "max", double percentile = 100) {
+               const std::string& rule = "max", double percentile = 100, bool clip = false) {
   const size_t rows = x.size() / kInputs;
   const size_t height = tile_rows == 0 ? rows : tile_rows;
   const size_t width = plain.inputs == 0 ? kInputs : plain.inputs;
@@ -135,7 +136,10 @@ Matrix Rounded(const std::vector<float>& x, const Plain& plain, size_t tile_rows
         }
       }
       const double scale = ScaleOf(tile, plain, rule, percentile);
-      for (const size_t i : places) y[i] = scale * plain.round(x[i] / scale);
+      const double most = clip ? plain.target : std::numeric_limits<double>::infinity();
+      for (const size_t i : places) {
+        y[i] = scale * plain.round(std::clamp(x[i] / scale, -most, most));
+      }
     }
   }
   return y;
@@ -236,14 +240,17 @@ TEST_F(FormatComparisonTest, RulesEqualBruteForce) {
   for (const char* format : {"hif8", "fp8_e4m3", "int8"}) {
     for (const char* rule : {"max", "percentile", "mse"}) choices.push_back(Choice(format, rule));
   }
-  const std::vector<ComparedOperand> results =
-      Compare(choices, "weights: {percentile: 99}\nactivations: {percentile: 98}\n");
-  EXPECT_EQ(results.size(), 3 * choices.size());
-  for (const FormatChoice& choice : choices) {
-    const Plain& plain = PlainOf(std::string(choice.format->name()));
-    const std::string rule(choice.rule == nullptr ? "max" : choice.rule->name());
-    Check(results, choice.Name(), Rounded(weight_, plain, plain.weight_rows, rule, 99),
-          Rounded(inputs_, plain, plain.rows, rule, 98));
+  for (const bool clip : {false, true}) {
+    const std::string clipped = clip ? ", clip: true" : "";
+    const std::vector<ComparedOperand> results = Compare(
+        choices, "weights: {percentile: 99}\nactivations: {percentile: 98" + clipped + "}\n");
+    EXPECT_EQ(results.size(), 3 * choices.size());
+    for (const FormatChoice& choice : choices) {
+      const Plain& plain = PlainOf(std::string(choice.format->name()));
+      const std::string rule(choice.rule == nullptr ? "max" : choice.rule->name());
+      Check(results, choice.Name(), Rounded(weight_, plain, plain.weight_rows, rule, 99),
+            Rounded(inputs_, plain, plain.rows, rule, 98, clip));
+    }
   }
 }
 
@@ -262,6 +269,9 @@ TEST_F(FormatComparisonTest, OperandsThatARecipeCouldNotGiveTheRuleAreLeftOut) {
   EXPECT_EQ(operands(Choice("hif8", "mse"), token), Names{"weight"});
   EXPECT_EQ(operands(Choice("hif8", "max"), token), all);
   EXPECT_EQ(operands(Choice("fp8_e4m3_block", "mse"), ""), Names{"weight"});
+  model_.mutable_activations().front().mixed_axes = true;
+  EXPECT_EQ(operands(Choice("mxfp8"), ""), Names{"weight"});
+  EXPECT_EQ(operands(Choice("int8"), ""), all);
   // A cache is no layer with a weight.
   Layer& layer = model_.mutable_layers().front();
   layer.option = "kv_cache";
