@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <utility>
@@ -14,6 +15,9 @@
 
 namespace hif8 {
 namespace {
+
+// Tensors that are of no layer come last.
+constexpr int kBehindLayers = std::numeric_limits<int>::max();
 
 class PairReport {
  public:
@@ -32,6 +36,10 @@ class PairReport {
     }
     for (const TensorPair& pair : pair_.pairs) ++partners_[pair.original];
     for (const TensorPair& pair : pair_.pairs) AddPair(pair);
+    std::stable_sort(
+        layers_.begin(), layers_.end(),
+        [](const PlacedLayer& a, const PlacedLayer& b) { return a.position < b.position; });
+    for (PlacedLayer& layer : layers_) report_.layers.push_back(std::move(layer.report));
     for (const auto& [name, format] : used_) report_.formats.push_back(ReportFormat(*format));
     if (parameters_ > 0) {
       report_.coverage.parameters =
@@ -44,6 +52,11 @@ class PairReport {
   }
 
  private:
+  struct PlacedLayer {
+    int position;
+    LayerReport report;
+  };
+
   // Also of a folder that is given with a slash at its end.
   static std::string Name(const StoredModel& model) {
     const std::filesystem::path path = model.path().lexically_normal();
@@ -62,7 +75,7 @@ class PairReport {
     const bool changed = pair.problem.empty() && !pair.equal;
     if (changed) quantized_parameters_ += original.size();
     if (original.layers.empty() && changed) {
-      AddLayer({original.name, "-"}, pair, changed);
+      AddLayer({original.name, "-", kBehindLayers}, pair, changed);
     }
     for (const StoredLayer& layer : original.layers) {
       if (Reads(layer, pair)) AddLayer(layer, pair, changed);
@@ -99,7 +112,7 @@ class PairReport {
     } else {
       report.reason = pair.equal ? "the same values as in the original" : pair.problem;
     }
-    report_.layers.push_back(std::move(report));
+    layers_.push_back({layer.position, std::move(report)});
   }
 
   OperandReport WeightReport(const TensorPair& pair, const StoredTensor& quantized) {
@@ -149,6 +162,7 @@ class PairReport {
   const ModelPair& pair_;
   const FormatRegistry& formats_;
   Report report_;
+  std::vector<PlacedLayer> layers_;
   std::map<std::string, const NumberFormat*> used_;
   std::map<size_t, int> partners_;  // of a tensor of the original
   uint64_t parameters_ = 0, quantized_parameters_ = 0;

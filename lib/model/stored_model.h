@@ -22,6 +22,7 @@ namespace hif8 {
 struct StoredLayer {
   std::string name;
   std::string op;
+  int position = 0;  // rising in the model's order; files have their own
 };
 
 struct StoredTensor {

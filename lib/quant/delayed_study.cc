@@ -75,12 +75,17 @@ void Count(const StepOutcome& step, size_t elements, float amax, double estimate
 void StepSqnr::Add(double sqnr_db) {
   if (std::isnan(sqnr_db)) return;  // all zero: there is no ratio
   worst = steps == 0 ? sqnr_db : std::min(worst, sqnr_db);
-  sum += sqnr_db;
   ++steps;
+  if (std::isinf(sqnr_db)) {
+    ++exact;
+  } else {
+    sum += sqnr_db;
+  }
 }
 
 double StepSqnr::Mean() const {
-  return steps == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(steps);
+  if (steps == exact) return Worst();
+  return sum / static_cast<double>(steps - exact);
 }
 
 double StepSqnr::Worst() const {

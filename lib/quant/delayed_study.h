@@ -14,14 +14,15 @@
 
 namespace hif8 {
 
-// The SQNR of the steps that have one, in dB.
+// The SQNR of the steps that have one, in dB. An exact step (infinite) is none that a mean can have
+// a part in.
 struct StepSqnr {
-  double sum = 0;
+  double sum = 0;  // of the finite ones
   double worst = 0;
-  uint64_t steps = 0;
+  uint64_t steps = 0, exact = 0;
 
   void Add(double sqnr_db);
-  double Mean() const;   // NaN without steps
+  double Mean() const;   // NaN without steps, infinite when all are exact
   double Worst() const;  // likewise
 };
 

@@ -97,6 +97,12 @@ class WrittenByCalibrate(Pairs):
                           "--set", f"activations.granularity={granularity}", *rule)  # fmt: skip
             self.check("hif8")
 
+    def test_layers_come_in_the_model_s_order(self):
+        self.original.write_bytes(network(17, dict(reversed(WEIGHTS.items()))))
+        self.run_program("hif8-calibrate", "m.onnx", "--data", "x.npy", "-o", "out", "-q")
+        report, _ = self.report(self.original, self.file)
+        self.assertEqual([x["name"] for x in report["layers"]], [f"layer{i}" for i in range(len(SHAPES))])
+
     def test_a_weight_in_both_forms(self):
         """Of two layers that share a weight one is kept: each is told with what it reads."""
         square = {"w": (RNG.standard_normal((64, 64)) * 0.1).astype("f4")}

@@ -70,6 +70,17 @@ TEST_F(DelayedStudyTest, Sawtooth) {
   }
 }
 
+TEST_F(DelayedStudyTest, ExactStepsAreLeftOutOfMeans) {
+  Step({1, 0.5F, 0.25F});  // powers of two, and their scale is one
+  EXPECT_EQ(Of(kCurrent).plain.Mean(), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(Of(kCurrent).plain.Worst(), std::numeric_limits<double>::infinity());
+  Step({1, 0.53F, 0.27F});
+  const double finite = Of(kCurrent).plain.Worst();
+  EXPECT_TRUE(std::isfinite(finite));
+  EXPECT_EQ(Of(kCurrent).plain.Mean(), finite);
+  EXPECT_TRUE(std::isnan(StepSqnr().Mean()));
+}
+
 TEST_F(DelayedStudyTest, TraceKeepsEveryStepOfAShortRun) {
   Series({2, kNan, 8, 4, 1});
   const DelayedTrace& trace = study_->trace(0);

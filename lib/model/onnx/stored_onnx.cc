@@ -117,8 +117,10 @@ class StoredOnnx : public StoredModel {
         const auto weight = weights.find(&values);
         if (weight != weights.end()) {
           tensor.name = impl.weights[static_cast<size_t>(weight->second)].name;
-          for (const Layer& layer : impl.layers) {
-            if (layer.weight == weight->second) tensor.layers.push_back({layer.name, layer.op});
+          for (size_t i = 0; i < impl.layers.size(); ++i) {
+            const Layer& layer = impl.layers[i];
+            if (layer.weight != weight->second) continue;
+            tensor.layers.push_back({layer.name, layer.op, static_cast<int>(i)});
           }
         }
         AddPlain(values, std::move(tensor));

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -131,7 +132,10 @@ class StoredCheckpoint : public StoredModel {
     const TensorPlace place = PlaceTensor(tensor.name, tensor.shape);
     if (place.role != TensorRole::kOther) {
       const bool table = place.role == TensorRole::kEmbedding;
-      tensor.layers.push_back({place.module, table ? "Embedding" : "Linear"});
+      // Files may have block 10 before block 2.
+      constexpr int kBehindBlocks = std::numeric_limits<int>::max();
+      const int position = table ? 0 : place.block >= 0 ? 1 + place.block : kBehindBlocks;
+      tensor.layers.push_back({place.module, table ? "Embedding" : "Linear", position});
     }
     if (const Source* scale = Find(InputScaleName(tensor.name))) {
       if (scale->entry->dtype == DType::kF32 && ElementCount(scale->entry->shape) == 1) {

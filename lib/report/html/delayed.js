@@ -5,31 +5,41 @@ let delayedView = null;
 
 const DELAYED_RULES = ["most_recent", "exp_smooth", "max", "current"];
 
-// The best of a layer's rules that can be had without a second pass over the values: as training clips, and of two that are
-// equal there the one exceeded less often. Null when there is none.
-function bestRule(rules) {
+// The best of the rules that can be had without a second pass over the values: as training clips, and of two that are equal
+// there the one exceeded less often. Several when they are equal in that too.
+function bestRules(rules) {
   const sqnr = r => measured(r.clipped_mean_sqnr_db) ?? -Infinity;
-  const better = (a, b) => sqnr(a) !== sqnr(b) ? sqnr(a) > sqnr(b) : (a.exceeded_elements ?? 0) < (b.exceeded_elements ?? 0);
-  return rules.filter(r => r.rule !== "current").reduce((best, r) => best === null || better(r, best) ? r : best, null);
+  const exceeded = r => r.exceeded_elements ?? measured(r.exceeded_rate) ?? 0;
+  const delayed = rules.filter(r => r.rule !== "current");
+  const most = Math.max(...delayed.map(sqnr));
+  const least = Math.min(...delayed.filter(r => sqnr(r) === most).map(exceeded));
+  return delayed.filter(r => sqnr(r) === most && exceeded(r) === least);
+}
+
+// "all alike" where there is nothing to choose between.
+function bestText(rules) {
+  const best = bestRules(rules);
+  return best.length > 1 && best.length === rules.filter(r => r.rule !== "current").length ? "all alike" : best.map(r => r.rule).join(", ");
 }
 
 // A line per rule: its name, shares or counts of what was beyond the estimate and the format, and what both have alike.
-function ruleTable(caption, rules, best, counts) {
+function ruleTable(caption, rules, counts) {
+  const best = bestRules(rules);
   const heads = ["rule", "steps exceeded", "elements exceeded", "elements overflowed", "overshoot, binades", "mean dB", "worst dB",
     "clipped: mean dB", "clipped: worst dB"];
-  return table(caption, heads, rules.map(r => [(r === best ? "★ " : "") + r.rule, ...counts(r),
+  return table(caption, heads, rules.map(r => [(best.includes(r) ? "★ " : "") + r.rule, ...counts(r),
     measured(r.overshoot_binades) === null ? "-" : significant(r.overshoot_binades, 3),
     ...["mean_sqnr_db", "worst_sqnr_db", "clipped_mean_sqnr_db", "clipped_worst_sqnr_db"].map(k => shown("decibel", r[k]))]));
 }
 
 function rankingTable(ranking) {
-  return ruleTable("The rules over all layers, best first", ranking, ranking.find(r => r.rule !== "current"),
+  return ruleTable("The rules over all layers, best first", ranking,
     r => ["exceeded_step_rate", "exceeded_rate", "overflow_rate"].map(k => shown("share", r[k])));
 }
 
 function layerRuleTable(rules) {
   const of = (count, all) => `${FORMATS.count(count || 0)} of ${FORMATS.count(all || 0)}`;
-  return ruleTable("The rules for the chosen layer", rules, bestRule(rules),
+  return ruleTable("The rules for the chosen layer", rules,
     r => [of(r.exceeded_steps, r.steps - (r.non_finite_steps || 0)), of(r.exceeded_elements, r.elements), of(r.overflowed_elements, r.elements)]);
 }
 
@@ -72,11 +82,11 @@ class DelayedView {
   layersTable() {
     const names = [...this.rules.keys()];
     const lines = table("The best rule of every layer", ["layer, clipped mean dB", "best rule", ...DELAYED_RULES], names.map(name => {
-      const rules = this.rules.get(name), best = bestRule(rules);
-      return [el("button", {type: "button", class: "pick", onclick: () => this.show(name)}, name), best ? best.rule : "-",
+      const rules = this.rules.get(name), best = bestRules(rules);
+      return [el("button", {type: "button", class: "pick", onclick: () => this.show(name)}, name), bestText(rules),
         ...DELAYED_RULES.map(r => {
           const rule = rules.find(x => x.rule === r);
-          return rule ? shown("decibel", rule.clipped_mean_sqnr_db) + (rule === best ? " ★" : "") : "-";
+          return rule ? shown("decibel", rule.clipped_mean_sqnr_db) + (best.includes(rule) ? " ★" : "") : "-";
         })];
     }), 2);
     [...lines.tBodies[0].rows].forEach((row, i) => this.rows.set(names[i], row));
@@ -97,6 +107,15 @@ class DelayedView {
   }
 }
 
+// Rules differ only once amax was measured more than once.
+function fewMeasurements(study, view) {
+  const steps = Math.max(0, ...[...view.rules.values()].flat().map(r => r.steps || 0));
+  const times = Math.ceil(steps / (study.interval || 1));
+  if (times > 3) return null;
+  return el("p", {class: "notice"}, el("b", null, "Few measurements:"), `in ${steps} steps amax was measured ${times === 1 ? "once" : times + " times"}, ` +
+    "which says little about the rules. More calibration samples, or --set delayed.interval=1, give more.");
+}
+
 function delayedSection() {
   const study = REPORT.delayed_study;
   if (!study) return;
@@ -108,6 +127,7 @@ function delayedSection() {
     el("p", {class: "soft"}, "A step is exceeded when its amax lies above the estimate, an element overflows beyond the format's largest value. “Clipped” " +
       "is what remains when values are clipped to the estimate first, as some training recipes do; ★ is the best by that. The rule " +
       "current is not delayed: it takes a step's own amax, for which the values are read twice, and is what the others are compared with."),
+    fewMeasurements(study, view),
     el("div", {class: "scroll facts wrap"}, rankingTable(study.ranking || [])),
     ...(view.rules.size ? [el("h3", null, "Layers"),
       el("div", {class: "scroll low", tabindex: "0", role: "region", "aria-label": "The best rule of every layer"}, view.layersTable()),

@@ -9,6 +9,10 @@ function cards() {
   const quantized = DATA.quantized;
   const model = REPORT.model || {}, coverage = REPORT.coverage || {}, network = REPORT.network || {};
   const list = [["Layers quantized", `${quantized} of ${DATA.layers}`, ""]];
+  // An SQNR with its sign and unit.
+  const decibels = value => (measured(value) === null ? "" : quality(measured(value)).mark) + shown("decibel", value) +
+    (Number.isFinite(measured(value)) && measured(value) !== null ? " dB" : "");
+  const style = value => quality(measured(value)).style;
   if (measured(coverage.parameters) !== null) {
     list.push(["Parameters quantized", shown("share", coverage.parameters), "of all floating-point weights"]);
   }
@@ -19,9 +23,8 @@ function cards() {
   }
   for (const output of network.outputs || []) {
     const agreement = measured(output.argmax_agreement) === null ? "" : `, same argmax ${shown("share", output.argmax_agreement)}`;
-    const value = measured(output.sqnr_db);
-    list.push([`Network output ${output.name}`, shown("decibel", output.sqnr_db) + (Number.isFinite(value) && value !== null ? " dB" : ""),
-      `cosine ${shown("number", output.cosine)}${agreement}`]);
+    list.push([`Network output ${output.name}`, decibels(output.sqnr_db), `cosine ${shown("number", output.cosine)}${agreement}`,
+      style(output.sqnr_db)]);
   }
   const perplexity = network.perplexity;
   if (perplexity) {
@@ -30,8 +33,21 @@ function cards() {
       list.push(["Loss gap", `${significant(perplexity.loss_gap_percent, 3)} %`, "rise of the loss"]);
     }
   }
-  return el("ul", {class: "cards"}, ...list.map(([label, value, note]) =>
-    el("li", null, el("span", {class: "label"}, label), el("strong", null, value), el("span", {class: "note"}, note))));
+  const worst = worstLayer();
+  if (worst) list.push([`Lowest SQNR of ${worst.what}`, decibels(worst.value), worst.name, style(worst.value)]);
+  return el("ul", {class: "cards"}, ...list.map(([label, value, note, kind]) =>
+    el("li", null, el("span", {class: "label"}, label), el("strong", {class: kind || null}, value), el("span", {class: "note"}, note))));
+}
+
+// Of the outputs where they were measured, else of the weights.
+function worstLayer() {
+  for (const [column, what] of [["output_sqnr", "a layer's output"], ["weight_sqnr", "a weight"]]) {
+    const rows = DATA.rows.filter(row => numberOf(row, column) !== null);
+    if (rows.length === 0) continue;
+    const row = rows.reduce((a, b) => numberOf(b, column) < numberOf(a, column) ? b : a);
+    return {what, name: cell(row, "layer"), value: cell(row, column)};
+  }
+  return null;
 }
 
 function notices() {
