@@ -33,4 +33,19 @@ std::span<const float> AsFloats(const TensorView& view, std::vector<float>* buff
   return *buffer;
 }
 
+std::span<const float> FloatSource::Floats(size_t begin, size_t n,
+                                           std::vector<float>* buffer) const {
+  if (!make_) {
+    return AsFloats({tensor_.dtype, {static_cast<int64_t>(n)}, Stored(begin)}, buffer);
+  }
+  buffer->resize(n);
+  make_(begin, n, buffer->data());
+  return *buffer;
+}
+
+void FloatSource::Read(size_t begin, size_t n, float* values) const {
+  if (make_) return make_(begin, n, values);
+  ConvertToFloat(tensor_.dtype, Stored(begin), n, values);
+}
+
 }  // namespace hif8

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,5 +50,37 @@ struct Tensor {
 // into
 // `*buffer`, which must outlive the span. The dtype must satisfy IsFloat.
 std::span<const float> AsFloats(const TensorView& view, std::vector<float>* buffer);
+
+// A tensor of floats that is read in pieces, by several threads at once: one in memory, or one
+// whose values are made when they are asked for, because all of them at once would be too many.
+class FloatSource {
+ public:
+  // Writes elements [begin, begin + n) as fp32.
+  using Make = std::function<void(size_t begin, size_t n, float* values)>;
+
+  // The dtype must satisfy IsFloat; the bytes must outlive the object.
+  FloatSource(TensorView tensor)  // NOLINT(google-explicit-constructor)
+      : tensor_(std::move(tensor)) {}
+  explicit FloatSource(Tensor tensor)
+      : tensor_(std::move(tensor.view)), owner_(std::move(tensor.owner)) {}
+  FloatSource(Shape shape, Make make)
+      : tensor_{DType::kF32, std::move(shape), nullptr}, make_(std::move(make)) {}
+
+  // Without data where values are made.
+  const TensorView& tensor() const { return tensor_; }
+  size_t size() const { return tensor_.size(); }
+  // Null where values are made.
+  const std::byte* Stored(size_t element) const {
+    return make_ ? nullptr : tensor_.data + element * DTypeSize(tensor_.dtype);
+  }
+  // Elements [begin, begin + n), as AsFloats.
+  std::span<const float> Floats(size_t begin, size_t n, std::vector<float>* buffer) const;
+  void Read(size_t begin, size_t n, float* values) const;
+
+ private:
+  TensorView tensor_;
+  std::shared_ptr<const void> owner_;
+  Make make_;
+};
 
 }  // namespace hif8

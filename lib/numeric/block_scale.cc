@@ -98,15 +98,8 @@ constexpr size_t kTaskValues = size_t{1} << 17;
 
 using Visit = std::function<void(size_t, std::span<const float>)>;
 
-std::span<const float> Floats(const TensorView& tensor, size_t begin, size_t n,
-                              std::vector<float>* buffer) {
-  const TensorView part{
-      tensor.dtype, {static_cast<int64_t>(n)}, tensor.data + begin * DTypeSize(tensor.dtype)};
-  return AsFloats(part, buffer);
-}
-
 // Tiles that are one run of memory each: one row, or part of a row.
-void VisitRuns(const TensorView& tensor, const Merged& merged, size_t rows, const Visit& visit) {
+void VisitRuns(const FloatSource& tensor, const Merged& merged, size_t rows, const Visit& visit) {
   const size_t tiles = merged.column_tiles();
   const size_t total = rows * tiles;
   const size_t per_task = std::max<size_t>(1, kTaskValues / merged.column_tile());
@@ -116,22 +109,20 @@ void VisitRuns(const TensorView& tensor, const Merged& merged, size_t rows, cons
     for (size_t index = task * per_task; index < end; ++index) {
       const size_t column = index % tiles * merged.column_tile();
       const size_t n = std::min(merged.column_tile(), merged.columns() - column);
-      visit(index, Floats(tensor, index / tiles * merged.columns() + column, n, &buffer));
+      visit(index, tensor.Floats(index / tiles * merged.columns() + column, n, &buffer));
     }
   });
 }
 
 // Tiles [first, first + count) of the columns, over `rows`: read row by row, then one at a time
 // gathered.
-void VisitGathered(const TensorView& tensor, const Merged& merged, const std::vector<size_t>& rows,
+void VisitGathered(const FloatSource& tensor, const Merged& merged, const std::vector<size_t>& rows,
                    size_t outer, size_t first, size_t count, const Visit& visit) {
   const size_t begin = first * merged.column_tile();
   const size_t width = std::min(count * merged.column_tile(), merged.columns() - begin);
   std::vector<float> values(rows.size() * width);
   for (size_t r = 0; r < rows.size(); ++r) {
-    const size_t at = rows[r] * merged.columns() + begin;
-    ConvertToFloat(tensor.dtype, tensor.data + at * DTypeSize(tensor.dtype), width,
-                   values.data() + r * width);
+    tensor.Read(rows[r] * merged.columns() + begin, width, values.data() + r * width);
   }
   std::vector<float> tile;
   for (size_t t = 0; t < count; ++t) {
@@ -243,7 +234,7 @@ TileLayout::TileLayout(const ChannelLayout& channels) {
   tile[2] = 1;
 }
 
-void ForEachTile(const TensorView& tensor, const TileLayout& layout, const Visit& visit) {
+void ForEachTile(const FloatSource& tensor, const TileLayout& layout, const Visit& visit) {
   if (layout.size() == 0) return;
   const Merged merged(layout);
   const OuterTiles outer(merged);
@@ -264,18 +255,18 @@ void ForEachTile(const TensorView& tensor, const TileLayout& layout, const Visit
   });
 }
 
-void EncodeTiles(const NumberFormat& format, const TensorView& tensor, const TileLayout& layout,
+void EncodeTiles(const NumberFormat& format, const FloatSource& tensor, const TileLayout& layout,
                  std::span<const float> scales, std::span<uint8_t> codes) {
-  const size_t element = DTypeSize(tensor.dtype);
+  const DType dtype = tensor.tensor().dtype;
   ForEachRunInParallel(layout, scales, [&](size_t begin, size_t n, ScaleOperand scale) {
-    const std::byte* x = tensor.data + begin * element;
-    if (tensor.dtype != DType::kF64) {
-      format.Encode(tensor.dtype, x, scale, codes.subspan(begin, n));
+    const std::byte* x = tensor.Stored(begin);
+    if (x != nullptr && dtype != DType::kF64) {
+      format.Encode(dtype, x, scale, codes.subspan(begin, n));
       return;
     }
-    std::vector<float> narrow(n);
-    ConvertToFloat(DType::kF64, x, n, narrow.data());
-    format.Encode(DType::kF32, reinterpret_cast<const std::byte*>(narrow.data()), scale,
+    std::vector<float> buffer;
+    const std::span<const float> values = tensor.Floats(begin, n, &buffer);
+    format.Encode(DType::kF32, reinterpret_cast<const std::byte*>(values.data()), scale,
                   codes.subspan(begin, n));
   });
 }

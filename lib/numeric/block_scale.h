@@ -45,12 +45,12 @@ struct TileLayout {
 
 // Calls visit(scale index, values) once per tile, in parallel, with all values of the tile as fp32
 // in memory order. The span is valid during the call only. Tensors without elements have no tiles.
-void ForEachTile(const TensorView& tensor, const TileLayout& layout,
+void ForEachTile(const FloatSource& tensor, const TileLayout& layout,
                  const std::function<void(size_t, std::span<const float>)>& visit);
 
 // codes[i] = encode(x[i] / its tile's scale), in parallel; `tensor` is F32, F16, BF16 or F64 (which
 // is rounded to fp32 first) with layout.size() elements, `scales` holds layout.scale_count().
-void EncodeTiles(const NumberFormat& format, const TensorView& tensor, const TileLayout& layout,
+void EncodeTiles(const NumberFormat& format, const FloatSource& tensor, const TileLayout& layout,
                  std::span<const float> scales, std::span<uint8_t> codes);
 // y[i] = table[codes[i]] * its tile's scale.
 void DecodeTiles(const NumberFormat& format, std::span<const uint8_t> codes,

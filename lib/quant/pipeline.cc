@@ -323,11 +323,11 @@ class Pipeline {
   EncodedWeight Encode(int index, WeightResult* result) const {
     const Weight& info = in_.model.weights()[static_cast<size_t>(index)];
     const WeightPlan& plan = result_.plan.weights.at(index);
-    const Tensor tensor = in_.model.ReadWeight(index);
+    const FloatSource values = in_.model.OpenWeight(index);
     WeightScales solved =
-        SolveWeight(info.name, tensor.view, plan.layout, *plan.rule, *plan.format, plan.params);
+        SolveWeight(info.name, values, plan.layout, *plan.rule, *plan.format, plan.params);
     result->note = plan.note.empty() ? solved.note : plan.note;
-    return EncodeWeight(tensor.view, plan.layout, std::move(solved.scales), *plan.format);
+    return EncodeWeight(values, plan.layout, std::move(solved.scales), *plan.format);
   }
 
   void Apply(const std::filesystem::path& dir) {
@@ -384,16 +384,16 @@ class Pipeline {
 
   void MeasureWritten(const WrittenWeights& weights, int index, WeightResult* result) {
     CheckInterrupt();
-    const Tensor original = in_.model.ReadWeight(index);
+    const FloatSource original = in_.model.OpenWeight(index);
     const WeightPlan& plan = result_.plan.weights.at(index);
     const EncodedWeight written = weights.Read(index);
-    result->error = MeasureWeight(original.view, written, *plan.format, &result->exponents);
+    result->error = MeasureWeight(original, written, *plan.format, &result->exponents);
     result->amax = static_cast<float>(result->error.Amax());
     if (written.scales.size() == 1) result->scale = written.scales.front();
     Hasher hasher;
     hasher.Update(std::as_bytes(std::span(written.scales)));
     result->scales_hash = hasher.Hex();
-    result->bytes_before = original.view.bytes();
+    result->bytes_before = original.tensor().bytes();
     result->bytes_after = StoredBytes(plan);
   }
 

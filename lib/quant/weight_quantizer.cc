@@ -29,18 +29,16 @@ bool AllFinite(std::span<const float> values) {
 
 // Calls visit(position, values) for elements [begin, begin + n) as fp32, piece by piece.
 template <typename Visit>
-void ForEachPiece(const TensorView& weight, size_t begin, size_t n, const Visit& visit) {
+void ForEachPiece(const FloatSource& weight, size_t begin, size_t n, const Visit& visit) {
   constexpr size_t kStep = size_t{1} << 20;
   std::vector<float> buffer;
   for (size_t at = begin; at < begin + n; at += kStep) {
-    const auto size = static_cast<int64_t>(std::min(kStep, begin + n - at));
-    const TensorView piece{weight.dtype, {size}, weight.data + at * DTypeSize(weight.dtype)};
-    visit(at, AsFloats(piece, &buffer));
+    visit(at, weight.Floats(at, std::min(kStep, begin + n - at), &buffer));
   }
 }
 
 // `finite` becomes false where values are not; those pieces are left out.
-ValuePieces PiecesOf(const TensorView& weight, size_t begin, size_t n, std::atomic<bool>* finite) {
+ValuePieces PiecesOf(const FloatSource& weight, size_t begin, size_t n, std::atomic<bool>* finite) {
   return [=](const std::function<void(std::span<const float>)>& visit) {
     ForEachPiece(weight, begin, n, [&](size_t, std::span<const float> values) {
       if (AllFinite(values)) {
@@ -65,7 +63,7 @@ size_t RunOf(const TileLayout& layout) {
 }
 
 // Once it is known that there is such a value.
-[[noreturn]] void ThrowNonFinite(const std::string& name, const TensorView& weight) {
+[[noreturn]] void ThrowNonFinite(const std::string& name, const FloatSource& weight) {
   std::string what = "a non-finite value";
   size_t at = weight.size();
   ForEachPiece(weight, 0, weight.size(), [&](size_t position, std::span<const float> values) {
@@ -77,13 +75,13 @@ size_t RunOf(const TileLayout& layout) {
   });
   throw ModelError("expected finite weights, found " + what + " in tensor '" + name +
                        "' at element " + std::to_string(at) + " of shape " +
-                       ShapeText(weight.shape),
+                       ShapeText(weight.tensor().shape),
                    "repair the weight, or leave its layer as it is with --keep", name);
 }
 
 }  // namespace
 
-WeightScales SolveWeight(const std::string& name, const TensorView& weight,
+WeightScales SolveWeight(const std::string& name, const FloatSource& weight,
                          const TileLayout& layout, const Calibrator& rule,
                          const NumberFormat& format, const ScaleParams& params) {
   const size_t count = layout.scale_count();
@@ -122,7 +120,7 @@ WeightScales SolveWeight(const std::string& name, const TensorView& weight,
   return result;
 }
 
-EncodedWeight EncodeWeight(const TensorView& weight, const TileLayout& layout,
+EncodedWeight EncodeWeight(const FloatSource& weight, const TileLayout& layout,
                            std::vector<float> scales, const NumberFormat& format) {
   EncodedWeight encoded{std::string(format.name()), layout, std::move(scales), {}};
   encoded.codes.resize(layout.size());
@@ -135,19 +133,20 @@ void DecodeWeight(const EncodedWeight& encoded, const NumberFormat& format,
   DecodeTiles(format, encoded.codes, encoded.layout, encoded.scales, values);
 }
 
-ErrorMetrics MeasureWeight(const TensorView& original, const EncodedWeight& encoded,
+ErrorMetrics MeasureWeight(const FloatSource& original, const EncodedWeight& encoded,
                            const NumberFormat& format, ScaledExponents* exponents) {
   const TileLayout& layout = encoded.layout;
   const size_t size = layout.size();
   std::vector<ErrorMetrics> parts((size + kPiece - 1) / kPiece);
   std::mutex counting;
-  const size_t element = DTypeSize(original.dtype);
   ParallelFor(parts.size(), [&](size_t piece) {
     const size_t begin = piece * kPiece;
     const size_t n = std::min(size - begin, kPiece);
-    std::vector<float> x(n);
-    std::vector<float> y(n);
-    ConvertToFloat(original.dtype, original.data + begin * element, n, x.data());
+    thread_local std::vector<float> x_buffer;  // large: not made again for every piece
+    thread_local std::vector<float> y_buffer;
+    const std::span<const float> x = original.Floats(begin, n, &x_buffer);
+    y_buffer.resize(n);
+    const std::span<float> y = y_buffer;
     const auto codes = std::span(encoded.codes).subspan(begin, n);
     DecodePart(format, codes, layout, encoded.scales, begin, y);
     parts[piece].Add(x, y);

@@ -23,12 +23,12 @@ struct WeightScales {
 // Throws kModel naming `name` and the element index when a value is not finite.
 // Formats whose scales are powers of two take them from each tile as the format says, whatever the
 // rule.
-WeightScales SolveWeight(const std::string& name, const TensorView& weight,
+WeightScales SolveWeight(const std::string& name, const FloatSource& weight,
                          const TileLayout& layout, const Calibrator& rule,
                          const NumberFormat& format, const ScaleParams& params);
 
 // codes[i] = format.encode(weight[i] / its scale), in the weight's own element order.
-EncodedWeight EncodeWeight(const TensorView& weight, const TileLayout& layout,
+EncodedWeight EncodeWeight(const FloatSource& weight, const TileLayout& layout,
                            std::vector<float> scales, const NumberFormat& format);
 
 // The decoded values, in the weight's own element order; `values` holds layout.size() elements.
@@ -37,7 +37,7 @@ void DecodeWeight(const EncodedWeight& encoded, const NumberFormat& format,
 
 // Error of the encoded weight against the original, with saturation counted. `exponents`: where the
 // original's exponents are added, before and after scaling; may be null.
-ErrorMetrics MeasureWeight(const TensorView& original, const EncodedWeight& encoded,
+ErrorMetrics MeasureWeight(const FloatSource& original, const EncodedWeight& encoded,
                            const NumberFormat& format, ScaledExponents* exponents = nullptr);
 
 }  // namespace hif8

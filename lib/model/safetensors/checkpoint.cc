@@ -249,29 +249,29 @@ size_t RowSize(const Shape& shape) {
   return shape.size() < 2 ? 1 : static_cast<size_t>(shape.back());
 }
 
-Fp8Weight Checkpoint::ReadFp8(const CheckpointTensor& tensor) const {
-  return Fp8Weight(tensor.shard->Read(*tensor.entry).view, tensor.shard->Read(*tensor.scale).view,
-                   fp8_blocks_, tensor.name(), tensor.shard->path().string());
+FloatSource Checkpoint::OpenTensor(const CheckpointTensor& tensor) const {
+  if (tensor.scale == nullptr) return FloatSource(tensor.shard->Read(*tensor.entry));
+  const auto weight = std::make_shared<const Fp8Weight>(
+      tensor.shard->Read(*tensor.entry).view, tensor.shard->Read(*tensor.scale).view, fp8_blocks_,
+      tensor.name(), tensor.shard->path().string());
+  return {tensor.entry->shape,
+          [weight](size_t begin, size_t n, float* values) { weight->Decode(begin, n, values); }};
 }
 
 Tensor Checkpoint::Read(const CheckpointTensor& tensor) const {
   if (tensor.scale == nullptr) return tensor.shard->Read(*tensor.entry);
-  const Fp8Weight weight = ReadFp8(tensor);
+  const FloatSource values = OpenTensor(tensor);
   std::byte* bytes = nullptr;
   Tensor result = Tensor::Allocate(DType::kF32, tensor.entry->shape, &bytes);
-  weight.Decode(0, weight.rows(), reinterpret_cast<float*>(bytes));
+  values.Read(0, values.size(), reinterpret_cast<float*>(bytes));
   return result;
 }
 
 void Checkpoint::ReadRows(const CheckpointTensor& tensor, int64_t begin, int64_t end,
                           float* values) const {
-  if (tensor.scale != nullptr) return ReadFp8(tensor).Decode(begin, end, values);
-  const SafetensorsEntry& entry = *tensor.entry;
-  if (begin == end) return;
-  const size_t row = RowSize(entry.shape);
-  const std::byte* data = tensor.shard->Bytes(entry).data();
-  ConvertToFloat(entry.dtype, data + static_cast<size_t>(begin) * row * DTypeSize(entry.dtype),
-                 static_cast<size_t>(end - begin) * row, values);
+  const size_t row = RowSize(tensor.entry->shape);
+  OpenTensor(tensor).Read(static_cast<size_t>(begin) * row, static_cast<size_t>(end - begin) * row,
+                          values);
 }
 
 Tensor Checkpoint::ReadWeight(int index) const { return Read(tensor_of_weight(index)); }

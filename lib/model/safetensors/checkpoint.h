@@ -59,6 +59,7 @@ class Checkpoint : public Model {
   uint64_t parameter_count() const override { return parameter_count_; }
   // FP8 weights come dequantized, as fp32.
   Tensor ReadWeight(int index) const override;
+  FloatSource OpenWeight(int index) const override { return OpenTensor(tensor_of_weight(index)); }
   // Reads every tensor the first time.
   Fingerprint ComputeFingerprint() const override;
 
@@ -78,11 +79,11 @@ class Checkpoint : public Model {
   const CheckpointTensor& FindShaped(const std::string& name, const Shape& shape) const;
   // The values: as stored, FP8 dequantized.
   Tensor Read(const CheckpointTensor& tensor) const;
+  // The same of a tensor of floats, in pieces. Valid as long as this object.
+  FloatSource OpenTensor(const CheckpointTensor& tensor) const;
   // Rows [begin, end) of a tensor of floats as fp32, FP8 dequantized. A row is what the last of
   // several dimensions holds.
   void ReadRows(const CheckpointTensor& tensor, int64_t begin, int64_t end, float* values) const;
-  // A tensor that has `scale`, to be decoded in parts. Valid as long as this object.
-  Fp8Weight ReadFp8(const CheckpointTensor& tensor) const;
   // The tensor that holds the values of weights()[index].
   const CheckpointTensor& tensor_of_weight(int index) const {
     return tensors_[tensor_of_weight_[static_cast<size_t>(index)]];

@@ -124,15 +124,11 @@ class ShardWriter {
   }
 
   void WriteFp8(const OutputTensor& tensor) {
-    const Fp8Weight weight = source_.ReadFp8(*tensor.source);
-    const int64_t columns = std::max<int64_t>(weight.columns(), 1);
-    const int64_t step = std::max<int64_t>(static_cast<int64_t>(kPiece) / columns, 1);
-    std::vector<float> values;
-    for (int64_t row = 0; row < weight.rows(); row += step) {
-      const int64_t end = std::min(row + step, weight.rows());
-      values.resize(static_cast<size_t>((end - row) * weight.columns()));
-      weight.Decode(row, end, values.data());
-      WriteFloats(values, tensor.entry.dtype);
+    const FloatSource weight = source_.OpenTensor(*tensor.source);
+    std::vector<float> buffer;
+    for (size_t i = 0; i < weight.size(); i += kPiece) {
+      const size_t n = std::min(kPiece, weight.size() - i);
+      WriteFloats(weight.Floats(i, n, &buffer), tensor.entry.dtype);
     }
   }
 
@@ -156,20 +152,14 @@ class ShardWriter {
   EncodedWeight encoded_;
 };
 
-// How many bytes of codes may wait. Beside them an FP8 weight that is at work is held decoded.
+// How many bytes of codes may wait.
 uint64_t CodesAhead(const Checkpoint& source, const std::vector<EncodeAhead::Item>& weights) {
   const uint64_t limit = MemoryLimit();
-  uint64_t beside = kProgramMemory;
   for (const EncodeAhead::Item& item : weights) {
-    const CheckpointTensor& tensor = source.tensor_of_weight(item.weight);
-    const uint64_t decoded =
-        tensor.scale == nullptr ? 0 : ElementCount(tensor.entry->shape) * sizeof(float);
-    RequireMemory(decoded + item.bytes, limit, "tensor '" + tensor.name() + "'",
-                  SizeText(item.bytes) + " of codes" +
-                      (decoded > 0 ? ", " + SizeText(decoded) + " of values in fp32" : ""));
-    beside = std::max(beside, kProgramMemory + decoded);
+    RequireMemory(item.bytes, limit, "tensor '" + source.tensor_of_weight(item.weight).name() + "'",
+                  SizeText(item.bytes) + " of codes");
   }
-  return std::min(kMaxCodesAhead, limit - std::min(limit, beside));
+  return std::min(kMaxCodesAhead, limit - std::min(limit, kProgramMemory));
 }
 
 void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,

@@ -132,12 +132,23 @@ Fp8Weight::Fp8Weight(const TensorView& codes, const TensorView& scale, const Fp8
   ConvertToFloat(scale.dtype, scale.data, scale.size(), scales_.data());
 }
 
-void Fp8Weight::Decode(int64_t begin, int64_t end, float* values) const {
+void Fp8Weight::Decode(size_t begin, size_t n, float* values) const {
+  if (n == 0) return;
   const std::array<float, 256>& table = E4M3Table();
-  const uint8_t* codes = codes_ + begin * columns_;
-  for (int64_t r = begin; r < end; ++r) {
-    const float* scales = scales_.data() + r / block_rows_ * scale_columns_;
-    for (int64_t c = 0; c < columns_; ++c) *values++ = table[*codes++] * scales[c / block_columns_];
+  const uint8_t* codes = codes_ + begin;
+  auto row = static_cast<int64_t>(begin) / columns_;
+  auto column = static_cast<int64_t>(begin) % columns_;
+  while (n > 0) {
+    const int64_t block = column / block_columns_;
+    const float scale = scales_[static_cast<size_t>(row / block_rows_ * scale_columns_ + block)];
+    const int64_t end = std::min(columns_, (block + 1) * block_columns_);
+    const size_t run = std::min(n, static_cast<size_t>(end - column));
+    for (size_t i = 0; i < run; ++i) values[i] = table[codes[i]] * scale;
+    codes += run;
+    values += run;
+    n -= run;
+    column = end == columns_ ? 0 : end;
+    row += end == columns_ ? 1 : 0;
   }
 }
 

@@ -29,7 +29,7 @@ std::string Fp8ScaleName(const SafetensorsFile& shard, const std::string& weight
 inline constexpr const char* kFp8CompanionSuffixes[] = {".weight_scale_inv", ".weight_scale",
                                                         ".input_scale"};
 
-// Decodes an FP8 weight, whole or row by row: value = E4M3 x scale, one fp32 product.
+// Decodes an FP8 weight in parts: value = E4M3 x scale, one fp32 product.
 class Fp8Weight {
  public:
   // `scale` (F32, BF16 or F16) is a scalar, one per row ([out] or [out, 1]) or one per block;
@@ -37,10 +37,8 @@ class Fp8Weight {
   Fp8Weight(const TensorView& codes, const TensorView& scale, const Fp8Blocks& blocks,
             const std::string& name, const std::string& where);
 
-  int64_t rows() const { return rows_; }
-  int64_t columns() const { return columns_; }
-  // Rows [begin, end) into `values`.
-  void Decode(int64_t begin, int64_t end, float* values) const;
+  // Elements [begin, begin + n).
+  void Decode(size_t begin, size_t n, float* values) const;
 
  private:
   const uint8_t* codes_;
