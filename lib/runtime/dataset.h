@@ -75,7 +75,7 @@ class Dataset {
   virtual uint64_t samples() const = 0;  // of all runs together
   virtual bool synthetic() const = 0;    // made up, not read
   // Any run, in any order; fastest in rising order (compressed archives are read forwards). Throws
-  // kModel naming the file when it cannot be read.
+  // kModel naming the file when it cannot be read. By one thread at a time.
   virtual DataRun Read(size_t run) = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -13,20 +14,29 @@
 #include "lib/core/error.h"
 #include "lib/core/interrupt.h"
 #include "lib/core/memory.h"
+#include "lib/core/one_ahead.h"
 
 namespace hif8 {
 namespace {
 
-// Reads every run, or as many as make up `samples` (0: all), and gives it to `body`; errors tell
-// which file was being run.
+// Reads every run, or as many as make up `samples` (0: all), and gives it to `body`, while the next
+// one is being read; errors tell which file was being run.
 void ForEachRun(Dataset& data, const std::string& stage, LogSink& log,
                 const std::function<void(const DataRun&)>& body, uint64_t samples = 0) {
   const size_t runs = data.runs();
+  size_t next = 0;
+  uint64_t read = 0;
+  OneAhead<DataRun> reader([&]() -> std::optional<DataRun> {
+    if (next == runs || (samples > 0 && read >= samples)) return std::nullopt;
+    DataRun run = data.Read(next++);
+    read += run.samples;
+    return run;
+  });
   uint64_t seen = 0;
   for (size_t i = 0; i < runs && (samples == 0 || seen < samples); ++i) {
     CheckInterrupt();
     log.Progress(stage, samples == 0 ? i : seen, samples == 0 ? runs : samples);
-    const DataRun run = data.Read(i);
+    const DataRun run = reader.Take().value();
     seen += run.samples;
     try {
       body(run);
