@@ -8,6 +8,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/core/sanitizer.h"
@@ -16,6 +17,24 @@ namespace hif8 {
 namespace {
 
 std::atomic<int> thread_setting{0};
+thread_local const ParallelScope::Pool* current_pool = nullptr;
+
+void RunInPool(const ParallelScope::Pool& pool, size_t n, const std::function<void(size_t)>& body) {
+  std::mutex mutex;
+  std::exception_ptr failure;
+  pool(n, [&](size_t i) {
+    // Loops within the body do not wait for threads that wait for the body.
+    const ParallelScope::Pool* const outer = std::exchange(current_pool, nullptr);
+    try {
+      body(i);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+    current_pool = outer;
+  });
+  if (failure) std::rethrow_exception(failure);
+}
 
 #ifdef HIF8_THREAD_SANITIZER
 // The thread sanitizer cannot see how the system's oneTBB, built without it, orders its tasks, and
@@ -70,7 +89,13 @@ void ParallelFor(size_t n, const std::function<void(size_t)>& body) {
     for (size_t i = 0; i < n; ++i) body(i);
     return;
   }
+  if (current_pool != nullptr) return RunInPool(*current_pool, n, body);
   RunConcurrently(n, body);
 }
+
+ParallelScope::ParallelScope(Pool pool)
+    : pool_(std::move(pool)), outer_(std::exchange(current_pool, &pool_)) {}
+
+ParallelScope::~ParallelScope() { current_pool = outer_; }
 
 }  // namespace hif8

@@ -14,4 +14,21 @@ int Threads();
 // result. The first exception thrown by a body is rethrown here.
 void ParallelFor(size_t n, const std::function<void(size_t)>& body);
 
+// While it lives, the loops of the thread that made it run on another library's threads: for code
+// that such a library calls, and whose threads would stand idle meanwhile.
+class ParallelScope {
+ public:
+  // Calls a body that does not throw for every i in [0, n).
+  using Pool = std::function<void(size_t n, const std::function<void(size_t)>& body)>;
+
+  explicit ParallelScope(Pool pool);
+  ~ParallelScope();
+  ParallelScope(const ParallelScope&) = delete;
+  ParallelScope& operator=(const ParallelScope&) = delete;
+
+ private:
+  Pool pool_;
+  const Pool* outer_;
+};
+
 }  // namespace hif8

@@ -16,13 +16,24 @@ constexpr size_t kBlock = 2048;  // 8 KiB: the second pass over a block finds it
 
 }  // namespace
 
+void RunSummary::Merge(const RunSummary& other) {
+  amax_bits = std::max(amax_bits, other.amax_bits);
+  least_bits = std::min(least_bits, other.least_bits);
+  zeros += other.zeros;
+  nans += other.nans;
+  infs += other.infs;
+}
+
+void MagnitudeHistogram::Allocate() {
+  if (bins_) return;
+  bins_.reset(static_cast<uint64_t*>(std::calloc(kFiniteBins, sizeof(uint64_t))));
+  if (!bins_) throw std::bad_alloc();
+}
+
 RunSummary MagnitudeHistogram::Add(std::span<const float> values) {
   RunSummary summary;
   if (values.empty()) return summary;
-  if (!bins_) {
-    bins_.reset(static_cast<uint64_t*>(std::calloc(kFiniteBins, sizeof(uint64_t))));
-    if (!bins_) throw std::bad_alloc();
-  }
+  Allocate();
   uint64_t* const bins = bins_.get();
   constexpr uint64_t kOne = uint64_t{1} << kCountShift;
   for (size_t begin = 0; begin < values.size(); begin += kBlock) {
@@ -58,6 +69,15 @@ RunSummary MagnitudeHistogram::Add(std::span<const float> values) {
     }
   }
   return summary;
+}
+
+void MagnitudeHistogram::Take(MagnitudeHistogram* other, const RunSummary& summary) {
+  Allocate();
+  if (summary.zeros > 0) bins_[0] += std::exchange(other->bins_[0], 0);
+  const uint32_t end = (summary.amax_bits >> kBinLowBits) + 1;
+  for (uint32_t bin = summary.least_bits >> kBinLowBits; bin < end; ++bin) {
+    bins_[bin] += std::exchange(other->bins_[bin], 0);
+  }
 }
 
 void MagnitudeHistogram::Clear(uint32_t begin, uint32_t end) {

@@ -30,6 +30,8 @@ struct RunSummary {
   uint64_t zeros = 0;
   uint64_t nans = 0;
   uint64_t infs = 0;
+
+  void Merge(const RunSummary& other);
 };
 
 // The bins, 256 KiB of zeroed pages that the system hands out when they are first touched. Each
@@ -57,6 +59,8 @@ class MagnitudeHistogram {
     const uint64_t packed = std::exchange(bins_[bin], 0);
     return {packed >> kCountShift, packed & kLowMask};
   }
+  // Adds what `other` holds, which is of one run with that summary, and empties it.
+  void Take(MagnitudeHistogram* other, const RunSummary& summary);
   // Empties bins [begin, end).
   void Clear(uint32_t begin, uint32_t end);
   // Takes the zeros, `n` of them, out of bin 0 again, so that only positive magnitudes are left.
@@ -65,6 +69,8 @@ class MagnitudeHistogram {
   void Release() { bins_.reset(); }
 
  private:
+  void Allocate();
+
   static constexpr int kCountShift = 40;
   static constexpr uint64_t kLowMask = (uint64_t{1} << kCountShift) - 1;
   struct Free {

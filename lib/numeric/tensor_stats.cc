@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
 
 #include "lib/core/error.h"
+#include "lib/core/parallel.h"
 #include "lib/numeric/magnitude_histogram.h"
 #include "lib/numeric/stats_bins.h"
 
@@ -17,6 +19,9 @@ namespace {
 constexpr uint8_t kVersion = 1;
 constexpr size_t kConvert = 2048;  // values converted to fp32 at a time
 constexpr int kMinExponent = -127;
+// Values that are worth a task of their own.
+constexpr size_t kShare = size_t{1} << 14;
+constexpr size_t kSharesPerThread = 2;
 
 MagnitudeBin ToMagnitudes(const StatsBin& bin) {
   const auto n = static_cast<double>(bin.count);
@@ -94,46 +99,56 @@ struct TensorStats::Impl {
   uint32_t amax_bits = 0;
   std::vector<float> trace;
 
-  // Counts a run and returns what the trace needs of it.
-  RunSummary AddRun(std::span<const float> values) {
-    RunSummary whole;
-    while (!values.empty()) {
-      if (dense_count == MagnitudeHistogram::kCapacity) Flush();
-      const size_t n = std::min(values.size(), MagnitudeHistogram::kCapacity - dense_count);
-      const RunSummary part = dense.Add(values.first(n));
-      const uint64_t finite = n - part.nans - part.infs;
-      dense_count += n;
-      dense_zeros += part.zeros;
-      count += finite;
-      zeros += part.zeros;
-      nans += part.nans;
-      infs += part.infs;
-      amax_bits = std::max(amax_bits, part.amax_bits);
-      whole.amax_bits = std::max(whole.amax_bits, part.amax_bits);
-      whole.nans += part.nans;
-      whole.infs += part.infs;
-      values = values.subspan(n);
+  static RunSummary AddTo(MagnitudeHistogram* bins, DType dtype, const std::byte* data, size_t n) {
+    if (dtype == DType::kF32 && reinterpret_cast<uintptr_t>(data) % alignof(float) == 0) {
+      return bins->Add({reinterpret_cast<const float*>(data), n});
     }
-    return whole;
+    RunSummary all;
+    std::array<float, kConvert> buffer;
+    for (size_t begin = 0; begin < n; begin += kConvert) {
+      const size_t size = std::min(kConvert, n - begin);
+      ConvertToFloat(dtype, data + begin * DTypeSize(dtype), size, buffer.data());
+      all.Merge(bins->Add(std::span(buffer).first(size)));
+    }
+    return all;
   }
 
+  // Counts values that there is room for, several threads their share each: bins are integers, so
+  // that neither the shares nor their order matter.
+  RunSummary AddShared(DType dtype, const std::byte* data, size_t n) {
+    const size_t shares = std::min(n / kShare, kSharesPerThread * static_cast<size_t>(Threads()));
+    if (shares <= 1 || Threads() == 1) return AddTo(&dense, dtype, data, n);
+    RunSummary all;
+    std::mutex merging;
+    ParallelFor(shares, [&](size_t i) {
+      thread_local MagnitudeHistogram bins;
+      const size_t begin = n * i / shares;
+      const size_t end = n * (i + 1) / shares;
+      const RunSummary part = AddTo(&bins, dtype, data + begin * DTypeSize(dtype), end - begin);
+      const std::lock_guard lock(merging);
+      dense.Take(&bins, part);
+      all.Merge(part);
+    });
+    return all;
+  }
+
+  // Returns the trace's entry.
   float AddSample(DType dtype, const std::byte* data, size_t n) {
     RunSummary sample;
-    const bool as_is =
-        dtype == DType::kF32 && reinterpret_cast<uintptr_t>(data) % alignof(float) == 0;
-    if (as_is) {
-      sample = AddRun({reinterpret_cast<const float*>(data), n});
-    } else {
-      std::array<float, kConvert> buffer;
-      for (size_t begin = 0; begin < n; begin += kConvert) {
-        const size_t size = std::min(kConvert, n - begin);
-        ConvertToFloat(dtype, data + begin * DTypeSize(dtype), size, buffer.data());
-        const RunSummary part = AddRun(std::span(buffer).first(size));
-        sample.amax_bits = std::max(sample.amax_bits, part.amax_bits);
-        sample.nans += part.nans;
-        sample.infs += part.infs;
-      }
+    for (size_t begin = 0; begin < n;) {
+      if (dense_count == MagnitudeHistogram::kCapacity) Flush();
+      const size_t size = std::min(n - begin, MagnitudeHistogram::kCapacity - dense_count);
+      const RunSummary part = AddShared(dtype, data + begin * DTypeSize(dtype), size);
+      dense_count += size;
+      dense_zeros += part.zeros;
+      amax_bits = std::max(amax_bits, part.amax_bits);
+      sample.Merge(part);
+      begin += size;
     }
+    count += n - sample.nans - sample.infs;
+    zeros += sample.zeros;
+    nans += sample.nans;
+    infs += sample.infs;
     if (sample.nans + sample.infs > 0) return std::numeric_limits<float>::quiet_NaN();
     return std::bit_cast<float>(sample.amax_bits);
   }

@@ -40,6 +40,7 @@ nlohmann::json Report(const std::vector<Contender>& contenders, double elements)
 
 // The record against a bare loop that only increments the same bins.
 nlohmann::json BenchRecord(const std::vector<float>& values, int rounds) {
+  SetThreads(1);
   std::vector<uint64_t> bins(1 << 15);
   TensorStats stats;
   std::vector<Contender> contenders = {{"bare_loop",

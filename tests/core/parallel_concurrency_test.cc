@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace hif8 {
@@ -55,6 +57,41 @@ TEST_P(ParallelFor, MayBeNested) {
   for (const std::vector<int>& row : visits) {
     for (const int count : row) ASSERT_EQ(count, 1);
   }
+}
+
+// Another library's threads: two of them, which take turns.
+void RunOnTwoThreads(size_t n, const std::function<void(size_t)>& body) {
+  std::thread other([&] {
+    for (size_t i = 1; i < n; i += 2) body(i);
+  });
+  for (size_t i = 0; i < n; i += 2) body(i);
+  other.join();
+}
+
+TEST_P(ParallelFor, RunsInTheThreadsOfAScope) {
+  if (GetParam() == 1) GTEST_SKIP() << "one thread needs no pool";
+  std::vector<int> visits(101, 0);
+  std::atomic<int> loops{0};
+  {
+    const ParallelScope scope([&](size_t n, const std::function<void(size_t)>& body) {
+      ++loops;
+      RunOnTwoThreads(n, body);
+    });
+    hif8::ParallelFor(visits.size(), [&](size_t i) { ++visits[i]; });
+    EXPECT_EQ(loops, 1);
+    // A loop within a body runs elsewhere.
+    hif8::ParallelFor(2, [&](size_t) { hif8::ParallelFor(3, [](size_t) {}); });
+    EXPECT_EQ(loops, 2);
+    EXPECT_THROW(hif8::ParallelFor(100,
+                                   [](size_t i) {
+                                     if (i >= 50) throw std::runtime_error("fifty and more");
+                                   }),
+                 std::runtime_error);
+    EXPECT_EQ(loops, 3);
+  }
+  hif8::ParallelFor(visits.size(), [&](size_t i) { ++visits[i]; });
+  EXPECT_EQ(loops, 3);
+  EXPECT_EQ(visits, std::vector<int>(101, 2));
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, ParallelFor, testing::Values(1, 2, 3, 8),

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "formats/builtin.h"
@@ -11,6 +13,7 @@
 #include "lib/numeric/block_scale.h"
 #include "lib/numeric/error_metrics.h"
 #include "lib/numeric/scale_layout.h"
+#include "lib/numeric/tensor_stats.h"
 #include "tests/numeric/random_data.h"
 
 namespace hif8 {
@@ -43,6 +46,33 @@ TEST_F(NumericConcurrency, ErrorMetricsAddInOneOrder) {
               std::bit_cast<uint64_t>(one.NoiseEnergy()));
     EXPECT_EQ(std::bit_cast<uint64_t>(many.Cosine()), std::bit_cast<uint64_t>(one.Cosine()));
   }
+}
+
+// Long enough for every thread to get shares, and for the record to be packed in between.
+TEST_F(NumericConcurrency, RecordsAreTheSameBytes) {
+  std::vector<float> x = Normal(700002, 1.0, 6);
+  for (size_t i = 0; i < x.size(); i += 7) x[i] = 0;
+  x[1000] = 1e-42F;
+  x[350000] = std::numeric_limits<float>::infinity();
+  x[600000] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<std::byte> narrow(2 * x.size());
+  ConvertFromFloat(DType::kBF16, x.data(), x.size(), narrow.data());
+  const auto shape = [](size_t n) { return Shape{static_cast<int64_t>(n)}; };
+  const TensorView plain{DType::kF32, shape(x.size()),
+                         reinterpret_cast<const std::byte*>(x.data())};
+  const TensorView odd{DType::kBF16, shape(x.size()), narrow.data()};
+  const auto record = [&](int threads) {
+    SetThreads(threads);
+    TensorStats stats;
+    for (int turn = 0; turn < 30; ++turn) {
+      stats.Add(plain, 2);
+      stats.Add(odd);
+      if (turn % 10 == 0) stats.Compact();
+    }
+    return stats.Serialize();
+  };
+  const std::string one = record(1);
+  for (const int threads : kThreads) EXPECT_EQ(record(threads), one);
 }
 
 TEST_F(NumericConcurrency, EveryChannelIsVisitedOnce) {
