@@ -13,8 +13,10 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "calibrators/rounding_errors.h"
 #include "calibrators/rules.h"
 #include "calibrators/tail_sums.h"
 #include "lib/numeric/vector_kernels.h"
@@ -23,35 +25,58 @@ namespace hif8 {
 namespace {
 
 constexpr int kQuarters = 4;  // the second round's steps in one of the first
-// Up to here quantizing once per candidate costs no more than a table of sums, and is exact.
-constexpr size_t kSmall = 128;
-// Up to so many values per fraction that a threshold can have, the values in bins that thresholds
-// cut are looked at one by one; with more of them in a bin, where each lies averages out.
-constexpr size_t kExactPerFraction = 128;
-// So they are where the sums are more in doubt than this, relative to the error: when a few large
-// values make most of it.
+// Up to here rounding every value for every candidate costs no more than a table of sums; with
+// more values in a bin of that table, where each lies averages out.
+constexpr size_t kFew = kMostRounded;
+// Values in bins that thresholds cut are looked at one by one where the sums are more in doubt than
+// this, relative to the error: when a few large values make most of it.
 constexpr double kDoubtful = 0.08;
 // Sums that should be equal may differ in their last digits.
 constexpr double kTie = 1e-9;
-// What rounding the products of scale and code to fp32 can make of an error, relatively, and more.
+// What rounding in fp32, of products of scale and code too, can make of an error, relatively, and
+// more; and relative to the root of it times the energy of the values.
 constexpr double kRounding = 1e-4;
+constexpr double kRounded = 0x1p-21;
+// Scales farther from that of `max` are not looked at in fp32.
+constexpr int kMostOctaves = 16;
 // First-round candidates whose errors differ by less than this, relatively, all go to the second,
 // at most so many of them.
 constexpr double kNearTie = 0.01;
 constexpr int kMaxCenters = 6;
+
+bool SameBytes(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
 
 // The steps of a format, derived again only when another format comes.
 const DecisionSteps& StepsOf(const NumberFormat& format) {
   thread_local std::vector<float> table;
   thread_local DecisionSteps steps({});
   const std::span<const float> wanted = format.DecodeTable();
-  const bool same = table.size() == wanted.size() &&
-                    std::memcmp(table.data(), wanted.data(), wanted.size_bytes()) == 0;
-  if (!same) {
+  if (!SameBytes(table, wanted)) {
     table.assign(wanted.begin(), wanted.end());
     steps = DecisionSteps(wanted);
   }
   return steps;
+}
+
+// The tables of a format, null where it has none: made again only for another format or range.
+const RoundingTables* TablesOf(const NumberFormat& format, float target, int octaves) {
+  struct Made {
+    std::vector<float> table;
+    float target = 0;
+    int octaves = 0;
+    std::optional<RoundingTables> tables;
+  };
+  thread_local Made made;
+  const std::span<const float> wanted = format.DecodeTable();
+  if (made.target != target || made.octaves != octaves || !SameBytes(made.table, wanted)) {
+    made = {{wanted.begin(), wanted.end()},
+            target,
+            octaves,
+            RoundingTables::Make(wanted, target, octaves)};
+  }
+  return made.tables ? &*made.tables : nullptr;
 }
 
 double ExactError(std::span<const float> values, const NumberFormat& format, float scale) {
@@ -97,7 +122,11 @@ class Candidates {
     const int position = k + most_;
     return static_cast<size_t>(position);
   }
+  // 0, 1, -1, 2, -2, ...: of two that are equally good the one nearest to 0 is met first.
+  static int Outward(int i) { return i % 2 == 0 ? -i / 2 : (i + 1) / 2; }
   int most() const { return most_; }
+  float amax() const { return amax_; }
+  float target() const { return target_; }
 
   // The errors of the first round's candidates k = -most ... most by `error`, a function of the
   // scale.
@@ -107,8 +136,10 @@ class Candidates {
     for (int k = -most_; k <= most_; ++k) errors.push_back(error(Scale(kQuarters * k)));
     return errors;
   }
-  // The same from sums, all octaves of a fraction at once.
-  std::vector<double> Errors(const TailSums& sums, const DecisionSteps& format) const {
+  // The same all octaves of a fraction at once: `errors_of` fills in those of scale * 2^j for
+  // consecutive j.
+  template <typename F>
+  std::vector<double> ErrorsByOctave(const F& errors_of) const {
     std::vector<double> errors(2 * static_cast<size_t>(most_) + 1);
     std::vector<double> octaves;
     const int steps = params_.mse_steps_per_octave;
@@ -117,7 +148,7 @@ class Candidates {
       const int last = most_ >= r ? (most_ - r) / steps : -1;
       if (first > last) continue;
       octaves.resize(static_cast<size_t>(last - first) + 1);
-      sums.SquaredErrors(format, Scale(kQuarters * r), first, octaves);
+      errors_of(Scale(kQuarters * r), first, std::span(octaves));
       for (int j = first; j <= last; ++j) {
         const int octave = j - first;
         errors[Position(r + j * steps)] = octaves[static_cast<size_t>(octave)];
@@ -126,7 +157,8 @@ class Candidates {
     return errors;
   }
 
-  // The best candidate of both rounds, from the errors of the first and by `error` in the second.
+  // The best candidate of both rounds, from the errors of the first and by `error`, a function of
+  // the candidate, in the second.
   // The second round goes around the best and, since a near tie of the first says little about it,
   // around others that are about as good.
   template <typename F>
@@ -140,15 +172,16 @@ class Candidates {
         best = at;
       }
     };
-    for (const int k : Outward()) take(kQuarters * k, error_of(k));
+    for (int i = 0; i <= 2 * most_; ++i) take(kQuarters * Outward(i), error_of(Outward(i)));
     const double limit = least + kNearTie * std::abs(least);
     int centers = 0;
-    for (const int k : Outward()) {
+    for (int i = 0; i <= 2 * most_; ++i) {
+      const int k = Outward(i);
       if (error_of(k) > limit || ++centers > kMaxCenters) continue;
       const int outward = k < 0 ? -1 : 1;
       for (int j = -kQuarters + 1; j < kQuarters; ++j) {
         const int at = kQuarters * k + outward * j;
-        if (j != 0) take(at, error(Scale(at)));
+        if (j != 0) take(at, error(at));
       }
     }
     return best;
@@ -164,13 +197,6 @@ class Candidates {
   }
 
  private:
-  // 0, 1, -1, 2, -2, ...: of two that are equally good the one nearest to 0 is met first.
-  std::vector<int> Outward() const {
-    std::vector<int> order = {0};
-    for (int k = 1; k <= most_; ++k) order.insert(order.end(), {k, -k});
-    return order;
-  }
-
   float amax_;
   const ScaleParams& params_;
   float base_;
@@ -182,7 +208,57 @@ class Candidates {
 int SearchExactly(std::span<const float> values, const NumberFormat& format,
                   const Candidates& candidates) {
   const auto error = [&](float scale) { return ExactError(values, format, scale); };
-  return candidates.Search(candidates.Errors(error), error);
+  return candidates.Search(candidates.Errors(error),
+                           [&](int at) { return error(candidates.Scale(at)); });
+}
+
+// Finds the candidates that may be the best by rounding in fp32, and decides among them exactly.
+int SearchRounded(std::span<const float> values, const NumberFormat& format,
+                  const Candidates& candidates, const RoundingErrors& rounded) {
+  const std::vector<double> errors =
+      candidates.ErrorsByOctave([&](float scale, int first, std::span<double> out) {
+        rounded.SquaredErrors(scale, first, out);
+      });
+  std::vector<std::pair<int, double>> seen;
+  for (int i = 0; i <= 2 * candidates.most(); ++i) {
+    const int k = Candidates::Outward(i);
+    seen.emplace_back(kQuarters * k, errors[candidates.Position(k)]);
+  }
+  candidates.Search(errors, [&](int at) {
+    double error = 0;
+    rounded.SquaredErrors(candidates.Scale(at), 0, {&error, 1});
+    seen.emplace_back(at, error);
+    return error;
+  });
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [at, error] : seen) least = std::min(least, error);
+  const double energy = static_cast<double>(candidates.amax()) * candidates.amax() *
+                        static_cast<double>(values.size());  // at most
+  const double limit = least + kRounding * least + kRounded * std::sqrt(least * energy) +
+                       kRounded * kRounded * energy;
+  int best = 0;
+  double best_error = ExactError(values, format, candidates.Scale(0));
+  for (const auto& [at, error] : seen) {
+    if (at == 0 || error > limit) continue;
+    const double exact = ExactError(values, format, candidates.Scale(at));
+    if (exact < best_error - kTie * best_error) {
+      best = at;
+      best_error = exact;
+    }
+  }
+  return best;
+}
+
+int SearchFew(std::span<const float> values, const NumberFormat& format,
+              const Candidates& candidates, const ScaleParams& params) {
+  const int octaves = static_cast<int>(std::ceil(params.mse_octaves)) + 2;
+  const RoundingTables* tables = TablesOf(format, candidates.target(), octaves);
+  // Far from the ends of fp32, whatever the candidate.
+  const float amax = candidates.amax();
+  const bool usual = amax > 0x1p-60F && amax < 0x1p60F && octaves <= kMostOctaves;
+  if (tables == nullptr || !usual) return SearchExactly(values, format, candidates);
+  return SearchRounded(values, format, candidates,
+                       RoundingErrors(*tables, values, candidates.Scale(0)));
 }
 
 // Keeps the first-round candidates that may be the best and looks at their values one by one.
@@ -198,14 +274,14 @@ void DecideExactly(const Candidates& candidates, double limit,
 int SearchValues(std::span<const float> values, const NumberFormat& format,
                  const Candidates& candidates, TailSums* sums) {
   const DecisionSteps& steps = StepsOf(format);
-  std::vector<double> errors = candidates.Errors(*sums, steps);
+  std::vector<double> errors =
+      candidates.ErrorsByOctave([&](float scale, int first, std::span<double> out) {
+        sums->SquaredErrors(steps, scale, first, out);
+      });
   const auto least = std::min_element(errors.begin(), errors.end());
   const auto first = static_cast<int>(least - errors.begin()) - candidates.most();
   const double doubt = sums->Uncertainty(steps, candidates.Scale(kQuarters * first));
-  // With many values in many bins, where each lies in its bin averages out.
-  const bool exactly =
-      !sums->AllAtEdges() &&
-      (values.size() <= kExactPerFraction * steps.fraction.size() || doubt > kDoubtful * *least);
+  const bool exactly = !sums->AllAtEdges() && doubt > kDoubtful * *least;
   std::function<double(float)> error = [&](float s) { return sums->SquaredError(steps, s); };
   if (exactly) {
     sums->Group(values);
@@ -214,7 +290,7 @@ int SearchValues(std::span<const float> values, const NumberFormat& format,
     const double window = std::max(doubt / 2, 1.5 * kNearTie * std::abs(*least));
     DecideExactly(candidates, *least + window, error, &errors);
   }
-  const int best = candidates.Search(errors, error);
+  const int best = candidates.Search(errors, [&](int at) { return error(candidates.Scale(at)); });
   if (best == 0) return 0;
   // `max` must not be given up for a difference that is none: where it could be one, both errors
   // are taken from quantized values.
@@ -240,7 +316,8 @@ class MseRule : public Calibrator {
                                     const std::function<double(float)>& error) const override {
     const Candidates candidates(amax, format, params);
     if (amax == 0) return candidates.Choice(0);
-    return candidates.Choice(candidates.Search(candidates.Errors(error), error));
+    return candidates.Choice(candidates.Search(
+        candidates.Errors(error), [&](int at) { return error(candidates.Scale(at)); }));
   }
 
   ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
@@ -248,22 +325,16 @@ class MseRule : public Calibrator {
     if (values.size() > MagnitudeHistogram::kCapacity) {
       return SolvePieces([&](const auto& visit) { visit(values); }, format, params);
     }
+    const bool few = values.size() <= kFew;
     thread_local MagnitudeHistogram histogram;
-    const bool small = values.size() <= kSmall;
-    RunSummary summary;
-    float amax = 0;
-    if (small) {
-      amax = Amax(values);
-    } else {
-      summary = histogram.Add(values);
-      amax = std::bit_cast<float>(summary.amax_bits);
-    }
+    const RunSummary summary = few ? RunSummary() : histogram.Add(values);
+    const float amax = few ? Amax(values) : std::bit_cast<float>(summary.amax_bits);
     const Candidates candidates(amax, format, params);
     if (amax == 0) {
-      if (!small) histogram.Clear(0, 1);
+      if (!few) histogram.Clear(0, 1);
       return candidates.Choice(0);
     }
-    if (small) return candidates.Choice(SearchExactly(values, format, candidates));
+    if (few) return candidates.Choice(SearchFew(values, format, candidates, params));
     thread_local TailSums sums;
     sums.Reset(&histogram, summary, values.size());
     return candidates.Choice(SearchValues(values, format, candidates, &sums));
@@ -297,7 +368,8 @@ class MseRule : public Calibrator {
     const RecordSums sums(stats.Bins());
     const DecisionSteps& steps = StepsOf(format);
     const auto error = [&](float scale) { return sums.SquaredError(steps, scale); };
-    return candidates.Choice(candidates.Search(candidates.Errors(error), error));
+    return candidates.Choice(candidates.Search(
+        candidates.Errors(error), [&](int at) { return error(candidates.Scale(at)); }));
   }
 };
 

@@ -195,6 +195,96 @@ void DotProductV(const double* a, const double* b, size_t n, double* lanes) {
   }
 }
 
+using DRounding = hn::CappedTag<float, kRoundingLanes>;
+using DExponent = hn::RebindToSigned<DRounding>;
+
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+struct Shifts {  // in two registers
+  DRounding d;
+  hn::Vec<DRounding> low, high;
+  explicit Shifts(const RoundingTable& table)
+      : low(hn::LoadU(d, table.shift.data())), high(hn::LoadU(d, table.shift.data() + 16)) {}
+  HWY_INLINE hn::Vec<DRounding> At(hn::Vec<DExponent> at) const {
+    return hn::Vec<DRounding>{_mm512_permutex2var_ps(low.raw, at.raw, high.raw)};
+  }
+};
+#else
+struct Shifts {
+  DRounding d;
+  const float* table;
+  explicit Shifts(const RoundingTable& from) : table(from.shift.data()) {}
+  HWY_INLINE hn::Vec<DRounding> At(hn::Vec<DExponent> at) const {
+    return hn::GatherIndex(d, table, at);
+  }
+};
+#endif
+
+// (y - y rounded)^2 is added.
+HWY_INLINE void AddRoundingError(hn::Vec<DRounding> y, hn::Vec<DExponent> at, const Shifts& shifts,
+                                 float largest, hn::Vec<DRounding>* sum) {
+  const DRounding d;
+  const auto shift = shifts.At(at);
+  const auto cut = hn::Min(y, hn::Set(d, largest));
+  const auto error = hn::Sub(y, hn::Sub(hn::Add(cut, shift), shift));
+  *sum = hn::Add(*sum, hn::Mul(error, error));
+}
+
+// In a fixed order, whatever a vector's lanes.
+double SumOfLanes16(const float* lanes) {
+  const auto pair = [&](size_t i) { return lanes[i] + lanes[i + 8]; };
+  return static_cast<double>(((pair(0) + pair(4)) + (pair(2) + pair(6))) +
+                             ((pair(1) + pair(5)) + (pair(3) + pair(7))));
+}
+
+// The errors of one table, or of four, which share what they need of the values.
+template <size_t kTables>
+void SumRoundingErrorsOf(const float* x, size_t n, float factor, int32_t lowest,
+                         const RoundingTable* tables, double* sums) {
+  constexpr bool kFour = kTables == 4;
+  const DRounding d;
+  const DExponent di;
+  HWY_ALIGN float lanes[kTables][kRoundingLanes];
+  const Shifts s0(tables[0]);
+  const Shifts s1(tables[kFour ? 1 : 0]);
+  const Shifts s2(tables[kFour ? 2 : 0]);
+  const Shifts s3(tables[kFour ? 3 : 0]);
+  for (size_t lane = 0; lane < kRoundingLanes; lane += hn::Lanes(d)) {
+    auto sum0 = hn::Zero(d);
+    auto sum1 = hn::Zero(d);
+    auto sum2 = hn::Zero(d);
+    auto sum3 = hn::Zero(d);
+    for (size_t i = lane; i < n; i += kRoundingLanes) {
+      const auto y = hn::Mul(hn::LoadU(d, x + i), hn::Set(d, factor));
+      const auto exponent = hn::ShiftRight<23>(hn::BitCast(di, y));
+      const auto at = hn::Min(hn::Max(hn::Sub(exponent, hn::Set(di, lowest)), hn::Zero(di)),
+                              hn::Set(di, static_cast<int32_t>(kRoundingExponents) - 1));
+      AddRoundingError(y, at, s0, tables[0].largest, &sum0);
+      if constexpr (kFour) {
+        AddRoundingError(y, at, s1, tables[1].largest, &sum1);
+        AddRoundingError(y, at, s2, tables[2].largest, &sum2);
+        AddRoundingError(y, at, s3, tables[3].largest, &sum3);
+      }
+    }
+    hn::StoreU(sum0, d, lanes[0] + lane);
+    if constexpr (kFour) {
+      hn::StoreU(sum1, d, lanes[1] + lane);
+      hn::StoreU(sum2, d, lanes[2] + lane);
+      hn::StoreU(sum3, d, lanes[3] + lane);
+    }
+  }
+  for (size_t t = 0; t < kTables; ++t) sums[t] = SumOfLanes16(lanes[t]);
+}
+
+void SumRoundingErrorsV(const float* x, size_t n, float factor, int top,
+                        const RoundingTable* tables, size_t count, double* sums) {
+  const int32_t lowest = top + 127 - static_cast<int32_t>(kRoundingExponents) + 1;
+  size_t t = 0;
+  for (; t + 4 <= count; t += 4) {
+    SumRoundingErrorsOf<4>(x, n, factor, lowest, tables + t, sums + t);
+  }
+  for (; t < count; ++t) SumRoundingErrorsOf<1>(x, n, factor, lowest, tables + t, sums + t);
+}
+
 void ScanRangeV(const float* x, size_t n, float scale, float threshold, float reference,
                 RangeScan* out) {
   const DFloat d;
@@ -236,6 +326,7 @@ HWY_EXPORT(CountExponentsV);
 HWY_EXPORT(ScanPairsV);
 HWY_EXPORT(AddErrorSumsV);
 HWY_EXPORT(DotProductV);
+HWY_EXPORT(SumRoundingErrorsV);
 HWY_EXPORT(ScanRangeV);
 
 MagnitudeScan ScanMagnitudes(const float* x, size_t n) {
@@ -265,6 +356,12 @@ double DotProduct(const double* a, const double* b, size_t n) {
   for (size_t i = whole; i < n; ++i) lanes[i % kErrorLanes] += a[i] * b[i];
   return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
          ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+void SumRoundingErrors(const float* x, size_t n, float factor, int top,
+                       std::span<const RoundingTable> tables, double* sums) {
+  HWY_DYNAMIC_DISPATCH(SumRoundingErrorsV)
+  (x, n, factor, top, tables.data(), tables.size(), sums);
 }
 
 RangeScan ScanRange(const float* x, size_t n, float scale, float threshold, float reference) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace hif8 {
 
@@ -33,6 +34,22 @@ void AddErrorSums(const float* x, const float* y, size_t n, ErrorSums* sums);
 
 // The sum of a[i] * b[i], in lanes as above.
 double DotProduct(const double* a, const double* b, size_t n);
+
+// A format that rounds values of each binary exponent to the nearest multiple of a step of their
+// own, a power of two: (y + shift) - shift is that multiple, with y cut off at the largest.
+inline constexpr size_t kRoundingExponents = 32;
+struct RoundingTable {
+  std::array<float, kRoundingExponents> shift;  // 1.5 * 2^23 steps; the topmost exponent's last
+  float largest;
+};
+inline constexpr size_t kRoundingLanes = 16;
+inline constexpr size_t kMostRounded = 2048;  // sums in fp32 stay right to 2^-16
+// sums[t] = sum of (y - y as tables[t] rounds it)^2, y = x[i] * factor, in fp32 by lanes of
+// kRoundingLanes. `n`, a multiple of these, is at most kMostRounded; x[i] >= 0, and y < 2^(top + 1)
+// for the exponent `top` that the tables' last shift is for. Values far below count as of the
+// lowest exponent.
+void SumRoundingErrors(const float* x, size_t n, float factor, int top,
+                       std::span<const RoundingTable> tables, double* sums);
 
 struct PairScan {
   uint32_t most_x = 0, most_y = 0;  // as MagnitudeScan::most

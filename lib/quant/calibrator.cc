@@ -39,8 +39,10 @@ ScaleChoice Calibrator::SolvePieces(const ValuePieces& values, const NumberForma
 }
 
 float RoundScale(float scale, float amax, const ScaleParams& params) {
-  // amax / FLT_MAX is within rounding of the least scale that leaves the quotient finite.
-  scale = std::clamp(std::max(scale, amax / kMaxFloat), kMinNormal, kMaxFloat);
+  // amax / FLT_MAX is within rounding of the least scale that leaves the quotient finite. Below 4
+  // it is subnormal, which is slow to compute and clamped anyway.
+  if (amax >= 4) scale = std::max(scale, amax / kMaxFloat);
+  scale = std::clamp(scale, kMinNormal, kMaxFloat);
   if (params.power_of_two) {
     scale = std::min(CeilPowerOfTwo(scale), kMaxPowerOfTwo);
   } else if (params.scale_dtype == ScaleDType::kBF16) {

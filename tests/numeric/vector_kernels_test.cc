@@ -123,5 +123,46 @@ TEST(VectorKernels, DotProductIsTheSameToTheLastBit) {
   }
 }
 
+TEST(VectorKernels, RoundingErrorsAreTheSameToTheLastBit) {
+  constexpr int kTop = 5;
+  constexpr float kFactor = 7.3F;
+  std::vector<RoundingTable> tables(9);
+  for (size_t t = 0; t < tables.size(); ++t) {
+    for (size_t k = 0; k < kRoundingExponents; ++k) {
+      const int exponent = kTop - 31 + static_cast<int>(k);
+      const int bits = (exponent + static_cast<int>(t)) % 3 == 0 ? 2 : 3;
+      tables[t].shift[k] = std::ldexp(1.5F, std::max(exponent - bits, -9) + 23);
+    }
+    tables[t].largest = std::ldexp(1.0F, static_cast<int>(t) - 2);
+  }
+  for (const size_t n : {16, 1008, 2048}) {
+    std::vector<float> x = LogUniform(n, -34, 2, 9);
+    for (float& v : x) v = std::abs(v);
+    x[3] = 0;
+    std::vector<double> expected;
+    for (const RoundingTable& table : tables) {
+      float lanes[16] = {};
+      for (size_t i = 0; i < n; ++i) {
+        const float y = x[i] * kFactor;
+        const int exponent = y == 0 ? -1000 : std::ilogb(y);
+        const float shift = table.shift[static_cast<size_t>(std::max(exponent - kTop + 31, 0))];
+        // volatile: rounded at every step.
+        const volatile float shifted = std::min(y, table.largest) + shift;
+        const volatile float error = y - (shifted - shift);
+        lanes[i % 16] += error * error;
+      }
+      for (const size_t half : {8, 4, 2, 1}) {
+        for (size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+      }
+      expected.push_back(lanes[0]);
+    }
+    OnEveryTarget([&] {
+      std::vector<double> sums(tables.size());
+      SumRoundingErrors(x.data(), n, kFactor, kTop, tables, sums.data());
+      EXPECT_EQ(sums, expected) << n;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace hif8
