@@ -27,9 +27,12 @@ class OutputFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  void StartSync();
+
   std::filesystem::path path_;
   int fd_ = -1;
   uint64_t size_ = 0;
+  uint64_t started_ = 0;  // so much is on its way to the disk
 };
 
 }  // namespace hif8
