@@ -98,6 +98,13 @@ void ErrorMetrics::CountRange(std::span<const float> x, float scale, float overf
                               float reference) {
   for (size_t begin = 0; begin < x.size(); begin += kPiece) {
     const size_t n = std::min(kPiece, x.size() - begin);
+    // Division is monotone: where the largest value does not count, none does.
+    const uint32_t most_bits = ScanMagnitudes(x.data() + begin, n).most;
+    const auto most = std::bit_cast<float>(most_bits);
+    if (most_bits < kInfinityBits && most / scale < overflow_threshold && most <= reference) {
+      ranged_ += n;
+      continue;
+    }
     const RangeScan scan = ScanRange(x.data() + begin, n, scale, overflow_threshold, reference);
     ranged_ += scan.finite;
     saturated_ += scan.saturated;

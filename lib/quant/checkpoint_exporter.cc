@@ -14,7 +14,7 @@ class Written : public WrittenWeights {
           const std::filesystem::path& dir)
       : written_(std::move(checkpoint), dir), plan_(plan) {}
 
-  EncodedWeight Read(int weight) const override {
+  WrittenWeight Read(int weight) const override {
     const WeightPlan& plan = plan_.weights.at(weight);
     return written_.Read(weight, std::string(plan.format->name()), plan.layout);
   }

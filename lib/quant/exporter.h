@@ -8,6 +8,7 @@
 
 #include "lib/core/log.h"
 #include "lib/model/model.h"
+#include "lib/model/written_weight.h"
 #include "lib/quant/plan.h"
 
 namespace hif8 {
@@ -29,7 +30,7 @@ class WrittenWeights {
  public:
   virtual ~WrittenWeights() = default;
   // Codes and scales of a weight of the plan as they stand in the files.
-  virtual EncodedWeight Read(int weight) const = 0;
+  virtual WrittenWeight Read(int weight) const = 0;
 };
 
 class Exporter {

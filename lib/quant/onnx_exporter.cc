@@ -12,8 +12,8 @@ class Written : public WrittenWeights {
   Written(const OnnxModel& model, const std::filesystem::path& dir)
       : model_(model), artifact_(OnnxArtifact::Open(dir)) {}
 
-  EncodedWeight Read(int weight) const override {
-    return artifact_->ReadCodes(model_.weights()[static_cast<size_t>(weight)].name);
+  WrittenWeight Read(int weight) const override {
+    return WrittenWeight(artifact_->ReadCodes(model_.weights()[static_cast<size_t>(weight)].name));
   }
 
  private:

@@ -386,7 +386,7 @@ class Pipeline {
     CheckInterrupt();
     const FloatSource original = in_.model.OpenWeight(index);
     const WeightPlan& plan = result_.plan.weights.at(index);
-    const EncodedWeight written = weights.Read(index);
+    const WrittenWeight written = weights.Read(index);
     result->error = MeasureWeight(original, written, *plan.format, &result->exponents);
     result->amax = static_cast<float>(result->error.Amax());
     if (written.scales.size() == 1) result->scale = written.scales.front();

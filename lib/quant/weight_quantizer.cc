@@ -133,9 +133,9 @@ void DecodeWeight(const EncodedWeight& encoded, const NumberFormat& format,
   DecodeTiles(format, encoded.codes, encoded.layout, encoded.scales, values);
 }
 
-ErrorMetrics MeasureWeight(const FloatSource& original, const EncodedWeight& encoded,
+ErrorMetrics MeasureWeight(const FloatSource& original, const TileLayout& layout,
+                           std::span<const float> scales, std::span<const uint8_t> codes,
                            const NumberFormat& format, ScaledExponents* exponents) {
-  const TileLayout& layout = encoded.layout;
   const size_t size = layout.size();
   std::vector<ErrorMetrics> parts((size + kPiece - 1) / kPiece);
   std::mutex counting;
@@ -147,10 +147,9 @@ ErrorMetrics MeasureWeight(const FloatSource& original, const EncodedWeight& enc
     const std::span<const float> x = original.Floats(begin, n, &x_buffer);
     y_buffer.resize(n);
     const std::span<float> y = y_buffer;
-    const auto codes = std::span(encoded.codes).subspan(begin, n);
-    DecodePart(format, codes, layout, encoded.scales, begin, y);
+    DecodePart(format, codes.subspan(begin, n), layout, scales, begin, y);
     parts[piece].Add(x, y);
-    DividePart(x, layout, encoded.scales, begin, y);
+    DividePart(x, layout, scales, begin, y);
     parts[piece].CountRange(y, 1.0F, format.OverflowThreshold(), format.OverflowThreshold());
     if (exponents == nullptr) return;
     ScaledExponents part;

@@ -37,7 +37,14 @@ void DecodeWeight(const EncodedWeight& encoded, const NumberFormat& format,
 
 // Error of the encoded weight against the original, with saturation counted. `exponents`: where the
 // original's exponents are added, before and after scaling; may be null.
-ErrorMetrics MeasureWeight(const FloatSource& original, const EncodedWeight& encoded,
+ErrorMetrics MeasureWeight(const FloatSource& original, const TileLayout& layout,
+                           std::span<const float> scales, std::span<const uint8_t> codes,
                            const NumberFormat& format, ScaledExponents* exponents = nullptr);
+// `Encoded`: EncodedWeight or WrittenWeight.
+template <typename Encoded>
+ErrorMetrics MeasureWeight(const FloatSource& original, const Encoded& encoded,
+                           const NumberFormat& format, ScaledExponents* exponents = nullptr) {
+  return MeasureWeight(original, encoded.layout, encoded.scales, encoded.codes, format, exponents);
+}
 
 }  // namespace hif8

@@ -1,7 +1,6 @@
 #include "lib/model/safetensors/written_checkpoint.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <utility>
 
@@ -112,7 +111,7 @@ std::string WrittenCheckpoint::FormatOf(DType codes, DType scales, bool packed) 
   return codes == DType::kI8 ? "int8" : number_format_;
 }
 
-EncodedWeight WrittenCheckpoint::Read(int index, const std::string& format,
+WrittenWeight WrittenCheckpoint::Read(int index, const std::string& format,
                                       const TileLayout& layout) const {
   const std::string& name = source_->weights()[static_cast<size_t>(index)].name;
   const SafetensorsFile* shard = nullptr;
@@ -130,14 +129,16 @@ EncodedWeight WrittenCheckpoint::Read(int index, const std::string& format,
                      "", folder_.string());
   }
   EncodedWeight encoded{format, layout, ScalesOf(scales.view), {}};
-  encoded.codes.resize(layout.size());
   const auto* data = reinterpret_cast<const uint8_t*>(codes.view.data);
   if (packed) {
+    encoded.codes.resize(layout.size());
     UnpackCodes({data, bytes}, columns, encoded.codes);
-  } else {
-    std::memcpy(encoded.codes.data(), data, bytes);
+    return WrittenWeight(std::move(encoded));
   }
-  return encoded;
+  WrittenWeight written(std::move(encoded));
+  written.codes = {data, bytes};
+  written.owner = codes.owner;
+  return written;
 }
 
 }  // namespace hif8

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/model/safetensors/checkpoint.h"
+#include "lib/model/written_weight.h"
 #include "lib/numeric/number_format.h"
 
 namespace hif8 {
@@ -19,7 +20,7 @@ class WrittenCheckpoint {
 
   // Codes and scales of source.weights()[index] as they stand in the file. `format` and `layout`
   // are what the plan says of that weight.
-  EncodedWeight Read(int index, const std::string& format, const TileLayout& layout) const;
+  WrittenWeight Read(int index, const std::string& format, const TileLayout& layout) const;
   // Rows [begin, end) of the values of a tensor of the source, as written: decoded codes, or
   // floats.
   void ReadRows(const std::string& name, const FormatRegistry& formats, int64_t begin, int64_t end,

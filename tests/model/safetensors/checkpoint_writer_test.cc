@@ -191,7 +191,7 @@ TEST_F(CheckpointWriterTest, CodesAndScalesAreWhatTheEncoderGave) {
 
   const WrittenCheckpoint reader(checkpoint, out_.path());
   const int index = checkpoint->layers()[static_cast<size_t>(q)].weight;
-  const EncodedWeight back =
+  const WrittenWeight back =
       reader.Read(index, "whole", checkpoint->weights()[static_cast<size_t>(index)].channels);
   EXPECT_EQ(std::string(back.codes.begin(), back.codes.end()),
             written.at("model.layers.2.self_attn.q_proj.weight").data);
