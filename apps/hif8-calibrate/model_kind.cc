@@ -41,7 +41,7 @@ DataOptions MakeDataOptions(const std::string& source, const DataConfig& config)
 // Weights that an exporter left to be computed are computed by the engine.
 OnnxLoadOptions MakeLoadOptions() {
   OnnxLoadOptions options;
-  options.evaluate = [](const RunnableGraph& graph) { return Session(graph, {}).Run({}); };
+  options.evaluate = RunConstants;
   return options;
 }
 

@@ -26,7 +26,7 @@ std::shared_ptr<const Model> OpenToQuantize(const std::string& path, std::string
                                             LogSink& log) {
   if (kind == "safetensors") return Checkpoint::Open(path);
   OnnxLoadOptions options;
-  options.evaluate = [](const RunnableGraph& graph) { return Session(graph, {}).Run({}); };
+  options.evaluate = RunConstants;
   namespace fs = std::filesystem;
   return OnnxModel::Load(fs::is_directory(path) ? fs::path(path) / "model.onnx" : fs::path(path),
                          log, options);

@@ -12,6 +12,7 @@
 #include "lib/core/error.h"
 #include "lib/model/stored_model.h"
 #include "lib/quant/compare_models.h"
+#include "lib/runtime/session.h"
 
 namespace hif8 {
 namespace {
@@ -168,6 +169,17 @@ class PairReport {
   uint64_t parameters_ = 0, quantized_parameters_ = 0;
 };
 
+// Weights that a graph computes of its constants, as hif8-calibrate finds them. Files are compared
+// without an engine too; these weights have no partner then.
+std::vector<Tensor> Evaluate(const RunnableGraph& graph) {
+  try {
+    return RunConstants(graph);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kEnvironment) throw;
+    throw ModelError(error.message());
+  }
+}
+
 }  // namespace
 
 Report ReportOfPair(const std::string& original, const std::string& quantized, LogSink& log) {
@@ -178,8 +190,8 @@ Report ReportOfPair(const std::string& original, const std::string& quantized, L
     throw ModelError("no such file or folder", "give two models, or two folders with report.json",
                      path);
   }
-  const std::unique_ptr<StoredModel> before = OpenStoredModel(original, formats);
-  const std::unique_ptr<StoredModel> after = OpenStoredModel(quantized, formats);
+  const std::unique_ptr<StoredModel> before = OpenStoredModel(original, formats, Evaluate);
+  const std::unique_ptr<StoredModel> after = OpenStoredModel(quantized, formats, Evaluate);
   const ModelPair pair = CompareModels(*before, *after, formats, log);
   return PairReport(*before, *after, pair, formats).Make();
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,9 @@ struct RunnableGraph {
   std::vector<GraphValue> inputs;
   std::vector<GraphValue> outputs;
 };
+
+// Runs a graph without inputs and returns its outputs in order: what an engine does.
+using ConstantEvaluator = std::function<std::vector<Tensor>(const RunnableGraph&)>;
 
 // What a tap of an evaluation graph tells about.
 enum class TapKind {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/core/tensor.h"
+#include "lib/model/graph.h"
 #include "lib/numeric/block_scale.h"
 #include "lib/numeric/number_format.h"
 
@@ -62,9 +63,11 @@ class StoredModel {
 };
 
 // An ONNX file, a folder with model.onnx, a checkpoint's folder or a .safetensors file. Nothing but
-// headers is read of a checkpoint. Throws kModel for anything else.
+// headers is read of a checkpoint. Weights that an ONNX file makes of its constants are tensors too
+// where `evaluate` computes them. Throws kModel for anything else.
 std::unique_ptr<StoredModel> OpenStoredModel(const std::filesystem::path& path,
-                                             const FormatRegistry& formats);
+                                             const FormatRegistry& formats,
+                                             const ConstantEvaluator& evaluate = nullptr);
 
 // Tiles by the shapes of codes and scales: dimension by dimension one scale for all, one for each,
 // or (the last two) one for every block of `block` elements; a single scale for everything. False

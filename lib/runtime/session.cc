@@ -178,6 +178,8 @@ std::vector<Tensor> Session::Run(const NamedTensors& inputs) {
   });
 }
 
+std::vector<Tensor> RunConstants(const RunnableGraph& graph) { return Session(graph, {}).Run({}); }
+
 std::string EngineVersion() {
   InitEngine();
   return OrtGetApiBase()->GetVersionString();

@@ -54,6 +54,9 @@ class Session {
   std::unique_ptr<Impl> impl_;
 };
 
+// Runs a graph without inputs once. Throws as Session does.
+std::vector<Tensor> RunConstants(const RunnableGraph& graph);
+
 // "1.29.0"; kEnvironment when there is no usable engine.
 std::string EngineVersion();
 

@@ -97,6 +97,20 @@ class WrittenByCalibrate(Pairs):
                           "--set", f"activations.granularity={granularity}", *rule)  # fmt: skip
             self.check("hif8")
 
+    def test_a_weight_that_the_graph_computes(self):
+        """A few columns of a table that another layer reads as a whole."""
+        table = {"w": (RNG.standard_normal((64, 40)) * 0.1).astype("f4"), "places": np.arange(7, dtype="i8")}
+        nodes = [node("Gather", "w places", "few", "columns", axis=1), node("MatMul", "x0 w", "all", "first"),
+                 node("MatMul", "x0 few", "some", "second"), node("Concat", "all some", "x5", "join", axis=1)]  # fmt: skip
+        self.original.write_bytes(network(17, table, nodes))
+        self.run_program("hif8-calibrate", "m.onnx", "--data", "x.npy", "-o", "out", "-q", "--set", "weights.format=mxfp4")
+        report, _ = self.report(self.original, self.file)
+        self.assertEqual((report["unmatched"], report["run"]["warnings"]), ([], []))
+        decoder = Decoder(self.file, HIF8)
+        found = {x["name"]: x["weight"]["sqnr_db"] for x in report["layers"]}
+        for layer, name, weight in (("first", "w", table["w"]), ("second", "few", table["w"][:, :7])):
+            self.assertAlmostEqual(found[layer], sqnr(weight, decoder.value(name).reshape(weight.shape)), places=9)
+
     def test_layers_come_in_the_model_s_order(self):
         self.original.write_bytes(network(17, dict(reversed(WEIGHTS.items()))))
         self.run_program("hif8-calibrate", "m.onnx", "--data", "x.npy", "-o", "out", "-q")

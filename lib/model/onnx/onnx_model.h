@@ -18,9 +18,6 @@ namespace hif8 {
 inline constexpr int64_t kOldestOpset = 7;
 inline constexpr int64_t kNewestOpset = 23;
 
-// Runs a graph without inputs and returns its outputs in order: what an engine does.
-using ConstantEvaluator = std::function<std::vector<Tensor>(const RunnableGraph&)>;
-
 struct OnnxLoadOptions {
   // Computes weights that the file does not store but makes of constants (gates that an exporter
   // put in another order, normalized weights). Without it such layers are unsupported.

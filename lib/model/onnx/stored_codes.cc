@@ -70,8 +70,8 @@ SharedScales FindScales(const OnnxModel::Impl& model, int scope, std::string nam
   return found;
 }
 
-// How many of the columns count that `bytes` of packed codes a row make: all, or what a Gather
-// behind the node leaves of them.
+// How many columns rows of packed codes have: two a byte, or one less where a Gather behind the
+// node takes the last one away.
 int64_t UnpackedColumns(const OnnxModel::Impl& model, int scope, const onnx::NodeProto& node,
                         const Shape& packed) {
   const int64_t bytes = packed.back();
@@ -80,7 +80,10 @@ int64_t UnpackedColumns(const OnnxModel::Impl& model, int scope, const onnx::Nod
     if (!IsStandardOp(reader, "Gather") || InputName(reader, 0) != node.output(0)) continue;
     if (IntAttribute(reader, "axis", 0) != last) continue;
     const onnx::TensorProto* places = model.scopes->FindConstant(scope, InputName(reader, 1));
-    if (places != nullptr) return std::min<int64_t>(2 * bytes, ElementCount(TensorShape(*places)));
+    if (places == nullptr) continue;
+    // Anything but the half byte that fills up a row is the network's own business.
+    const auto columns = static_cast<int64_t>(ElementCount(TensorShape(*places)));
+    if (columns == 2 * bytes - 1) return columns;
   }
   return 2 * bytes;
 }

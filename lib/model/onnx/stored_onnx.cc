@@ -17,8 +17,9 @@ constexpr std::string_view kDecodedSuffix = "_dequantized";
 
 class StoredOnnx : public StoredModel {
  public:
-  StoredOnnx(const std::filesystem::path& path, const FormatRegistry& formats)
-      : model_(OnnxModel::Load(path, NullLog())), formats_(formats) {
+  StoredOnnx(const std::filesystem::path& path, const FormatRegistry& formats,
+             const OnnxLoadOptions& options)
+      : model_(OnnxModel::Load(path, NullLog(), options)), formats_(formats) {
     for (int scope = 0; scope < static_cast<int>(scopes().size()); ++scope) {
       for (const onnx::NodeProto& node : scopes()[scope].graph->node()) {
         FindParts(scope, node);
@@ -171,8 +172,11 @@ class StoredOnnx : public StoredModel {
 }  // namespace
 
 std::unique_ptr<StoredModel> OpenStoredOnnx(const std::filesystem::path& path,
-                                            const FormatRegistry& formats) {
-  return std::make_unique<StoredOnnx>(path, formats);
+                                            const FormatRegistry& formats,
+                                            const ConstantEvaluator& evaluate) {
+  OnnxLoadOptions options;
+  options.evaluate = evaluate;
+  return std::make_unique<StoredOnnx>(path, formats, options);
 }
 
 }  // namespace hif8

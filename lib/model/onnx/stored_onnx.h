@@ -10,6 +10,7 @@ namespace hif8 {
 
 // Codes are those of stored_codes.h. Throws as OnnxModel::Load.
 std::unique_ptr<StoredModel> OpenStoredOnnx(const std::filesystem::path& path,
-                                            const FormatRegistry& formats);
+                                            const FormatRegistry& formats,
+                                            const ConstantEvaluator& evaluate);
 
 }  // namespace hif8
