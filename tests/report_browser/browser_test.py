@@ -98,9 +98,10 @@ def markup():
     report["run"].update(command=EVIL, host=EVIL, warnings=[EVIL])
     report["recipe"].update(name=EVIL, resolved=EVIL)
     report["model"]["path"] = EVIL
+    report["unmatched"] = [{"name": EVIL, "in": "original"}]
     path = OUT / "markup.json"
     path.write_text(json.dumps(report))
-    return page("markup", path, charts=7, texts=["Warning:" + EVIL])
+    return page("markup", path, charts=7, texts=["Warning:" + EVIL, "1 tensor is in one of the two", "Tensors without a partner"])
 
 
 def compared():

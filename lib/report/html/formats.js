@@ -47,13 +47,16 @@ function formatTable(formats, rows) {
 // Whatever else a report holds as a list of records, as a table; lists of numbers become a small chart.
 const KNOWN = new Set(["schema", "delayed_study", "model", "kv_cache", "comparisons", "formats", "network", "coverage", "recipe", "run", "layers"]);
 
+const TITLES = {unmatched: "Tensors without a partner", auto: "The goal and what it took"};
+
 function titleOf(key) { return key.charAt(0).toUpperCase() + key.slice(1).replaceAll("_", " "); }
 
 function otherSections() {
   for (const [key, value] of Object.entries(REPORT)) {
     if (KNOWN.has(key) || value === null) continue;
-    const nodes = anyNodes(value, titleOf(key));
-    if (nodes.length) section("part-" + key, titleOf(key), ...nodes);
+    const title = TITLES[key] || titleOf(key);
+    const nodes = anyNodes(value, title);
+    if (nodes.length) section("part-" + key, title, ...nodes);
   }
 }
 

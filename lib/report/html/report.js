@@ -63,6 +63,8 @@ function notices() {
   } else {
     list.push(el("p", {class: "soft"}, "The network was not run: there are errors of weights only."));
   }
+  const alone = (REPORT.unmatched || []).length;
+  if (alone > 0) notice("", "Without a partner:", `${alone} tensor${alone > 1 ? "s are" : " is"} in one of the two models only; the names are below.`);
   for (const warning of run.warnings || []) notice("", "Warning:", warning);
   return list;
 }
