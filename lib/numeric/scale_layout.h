@@ -2,10 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <span>
 #include <string_view>
-#include <vector>
 
 #include "lib/core/tensor.h"
 
@@ -34,12 +31,5 @@ struct ChannelLayout {
   // Scale axis `axis` of `shape`; all dimensions before `batch_dims` are batch.
   static ChannelLayout Axis(const Shape& shape, size_t axis, size_t batch_dims = 0);
 };
-
-// Calls visit(scale index, values) once per scale, in parallel, with all values of that channel as
-// fp32 in memory order. Values of several channels are gathered together where they interleave, so
-// that each cache line of the tensor is read a bounded number of times. The span is valid during
-// the call only.
-void ForEachChannel(const TensorView& tensor, const ChannelLayout& layout,
-                    const std::function<void(size_t, std::span<const float>)>& visit);
 
 }  // namespace hif8

