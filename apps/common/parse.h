@@ -1,6 +1,7 @@
 // From a command line and the environment to checked values.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
