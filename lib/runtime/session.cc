@@ -1,6 +1,7 @@
 #include "lib/runtime/session.h"
 
 #include <onnxruntime_session_options_config_keys.h>
+#include <algorithm>
 
 #include <mutex>
 #include <new>

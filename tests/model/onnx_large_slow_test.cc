@@ -1,6 +1,7 @@
 // A model larger than protobuf's 2 GB, its weights in external data.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <fstream>
 

@@ -2,6 +2,7 @@
 // stock ONNX Runtime when there is anything to quantize.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cmath>
 #include <fstream>

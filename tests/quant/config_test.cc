@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
+#include <cmath>
 
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,7 @@
 // What quantizing a large weight takes beside its codes does not grow with it, whatever the file
 // holds.
 #include <gtest/gtest.h>
+#include <cstring>
 
 #include <array>
 #include <cmath>

@@ -1,6 +1,7 @@
 // Files that are broken, and images.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <cstring>
 
 #include <cmath>
 #include <functional>
