@@ -1,8 +1,8 @@
 #include "lib/runtime/session.h"
 
 #include <onnxruntime_session_options_config_keys.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -180,6 +180,11 @@ std::vector<Tensor> Session::Run(const NamedTensors& inputs) {
 }
 
 std::vector<Tensor> RunConstants(const RunnableGraph& graph) { return Session(graph, {}).Run({}); }
+
+void StartEngine() {
+  InitEngine();
+  Translated("starting ONNX Runtime", [] { Environment(); });
+}
 
 std::string EngineVersion() {
   InitEngine();

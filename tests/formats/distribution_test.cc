@@ -2,8 +2,8 @@
 // against a float64 computation of this file alone that rounds by arithmetic, without tables or
 // codes.
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <random>

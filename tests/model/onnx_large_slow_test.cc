@@ -1,8 +1,8 @@
 // A model larger than protobuf's 2 GB, its weights in external data.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <fstream>
 
 #include "formats/builtin.h"

@@ -2,8 +2,8 @@
 // stock ONNX Runtime when there is anything to quantize.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iostream>

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
-#include <cmath>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>

@@ -3,12 +3,12 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cstring>
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <thread>
 

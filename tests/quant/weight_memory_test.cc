@@ -1,10 +1,10 @@
 // What quantizing a large weight takes beside its codes does not grow with it, whatever the file
 // holds.
 #include <gtest/gtest.h>
-#include <cstring>
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "calibrators/builtin.h"

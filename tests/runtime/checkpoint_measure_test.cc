@@ -2,8 +2,8 @@
 // build. The other view of the quantized network is a plain checkpoint of decoded weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cmath>
 
 #include "formats/builtin.h"

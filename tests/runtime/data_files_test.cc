@@ -1,9 +1,9 @@
 // Files that are broken, and images.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <cstring>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 
 #include "lib/core/error.h"

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <cstring>
 
+#include <cstring>
 #include <functional>
 
 #include "lib/core/error.h"

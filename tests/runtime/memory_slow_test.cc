@@ -1,7 +1,7 @@
 // Memory of a calibration pass does not depend on the number of samples.
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
