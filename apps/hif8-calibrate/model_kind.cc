@@ -40,7 +40,6 @@ DataOptions MakeDataOptions(const std::string& source, const DataConfig& config)
 
 // Weights that an exporter left to be computed are computed by the engine.
 OnnxLoadOptions MakeLoadOptions() {
-  StartEngine();
   OnnxLoadOptions options;
   options.evaluate = RunConstants;
   return options;

@@ -3,6 +3,7 @@
 #include <onnxruntime_session_options_config_keys.h>
 
 #include <algorithm>
+#include <iostream>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -39,6 +40,21 @@ Ort::Env& Environment() {
       [](void*, OrtLoggingLevel, const char*, const char*, const char*, const char*) {}, nullptr);
   return env;
 }
+
+// Debian 13's ONNX Runtime shares ONNX's table of operators with the ONNX library, and the first
+// session of a process writes to std::cerr about every operator that is there already.
+class SilentErrorStream {
+ public:
+  SilentErrorStream() : buffer_(std::cerr.rdbuf(nullptr)) {}
+  ~SilentErrorStream() {
+    std::cerr.rdbuf(buffer_);  // clears the state that writing to nowhere left
+  }
+  SilentErrorStream(const SilentErrorStream&) = delete;
+  SilentErrorStream& operator=(const SilentErrorStream&) = delete;
+
+ private:
+  std::streambuf* buffer_;
+};
 
 // Runs `body`, which calls the engine, and turns what it throws into the project's errors.
 template <typename Body>
@@ -130,7 +146,10 @@ Session::Session(const RunnableGraph& graph, const SessionOptions& options)
     static std::mutex starting;
     const std::scoped_lock lock(starting);
     impl_->operators.Register(ort);
-    impl_->session = Ort::Session(Environment(), graph.model.data(), graph.model.size(), ort);
+    {
+      const SilentErrorStream silent;
+      impl_->session = Ort::Session(Environment(), graph.model.data(), graph.model.size(), ort);
+    }
     impl_->memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
     impl_->inputs = InputNames(impl_->session);
     impl_->outputs = OutputNames(impl_->session);
@@ -180,11 +199,6 @@ std::vector<Tensor> Session::Run(const NamedTensors& inputs) {
 }
 
 std::vector<Tensor> RunConstants(const RunnableGraph& graph) { return Session(graph, {}).Run({}); }
-
-void StartEngine() {
-  InitEngine();
-  Translated("starting ONNX Runtime", [] { Environment(); });
-}
 
 std::string EngineVersion() {
   InitEngine();

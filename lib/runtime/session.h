@@ -57,11 +57,6 @@ class Session {
 // Runs a graph without inputs once. Throws as Session does.
 std::vector<Tensor> RunConstants(const RunnableGraph& graph);
 
-// To be called before anything else looks at ONNX's table of operators. Where the engine shares
-// that table with the ONNX library (Debian 13), it fills it in, and complains on stderr about each
-// operator that is there already.
-void StartEngine();
-
 // "1.29.0"; kEnvironment when there is no usable engine.
 std::string EngineVersion();
 
