@@ -202,7 +202,8 @@ std::vector<TensorStats> CollectStats(const RunnableGraph& graph, Dataset& data,
                                       const std::string& stage, LogSink& log,
                                       const ActivationObserver& observer) {
   StatsSink sink(count, observer);
-  Session session(graph, {.threads = 0, .log = &log, .taps = &sink, .operators = {}});
+  Session session(graph,
+                  {.threads = 0, .alone = true, .log = &log, .taps = &sink, .operators = {}});
   ForEachRun(data, stage, log, [&](const DataRun& run) {
     sink.samples = run.samples;
     session.Run(run.inputs);
@@ -219,12 +220,16 @@ Measurement MeasureGraphs(const EvaluationGraphs& graphs, Dataset& data,
   LayerOutputs outputs(options.layers);
   OriginalSink original_sink(graphs.original_taps, options, &result, &outputs);
   QuantizedSink quantized_sink(graphs.quantized_taps, &result, &outputs);
-  Session original(
-      graphs.original,
-      {.threads = 0, .log = &log, .taps = &original_sink, .operators = options.operators});
-  Session quantized(
-      graphs.quantized,
-      {.threads = 0, .log = &log, .taps = &quantized_sink, .operators = options.operators});
+  Session original(graphs.original, {.threads = 0,
+                                     .alone = false,
+                                     .log = &log,
+                                     .taps = &original_sink,
+                                     .operators = options.operators});
+  Session quantized(graphs.quantized, {.threads = 0,
+                                       .alone = false,
+                                       .log = &log,
+                                       .taps = &quantized_sink,
+                                       .operators = options.operators});
   OutputComparer comparer(original.output_names(), log);
   ForEachRun(data, options.stage, log, [&](const DataRun& run) {
     const std::vector<Tensor> x = original.Run(run.inputs);
@@ -242,7 +247,7 @@ std::vector<Measurement> MeasureVariantGraphs(const RunnableGraph& original, siz
                                               Dataset& data, const VariantOptions& options,
                                               LogSink& log) {
   const SessionOptions session{
-      .threads = 0, .log = &log, .taps = nullptr, .operators = options.operators};
+      .threads = 0, .alone = false, .log = &log, .taps = nullptr, .operators = options.operators};
   Session first(original, session);
   std::vector<Measurement> results;
   while (results.size() < count) {

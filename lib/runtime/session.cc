@@ -85,8 +85,7 @@ Ort::SessionOptions MakeOptions(const RunnableGraph& graph, const SessionOptions
   // Memory patterns are kept for every shape that was ever seen.
   ort.DisableMemPattern();
   ort.SetDeterministicCompute(true);
-  // Two sessions take turns, and taps compute between the nodes: waiting threads are in the way.
-  ort.AddConfigEntry(kOrtSessionOptionsConfigAllowIntraOpSpinning, "0");
+  ort.AddConfigEntry(kOrtSessionOptionsConfigAllowIntraOpSpinning, options.alone ? "1" : "0");
   if (!graph.data_dir.empty()) {
     ort.AddConfigEntry(kOrtSessionOptionsModelExternalInitializersFileFolderPath,
                        graph.data_dir.c_str());

@@ -24,7 +24,10 @@ struct NativeOperator {
 };
 
 struct SessionOptions {
-  int threads = 0;          // 0: as lib/core/parallel.h says
+  int threads = 0;  // 0: as lib/core/parallel.h says
+  // No other session takes turns with this one: its threads may wait for the next node without
+  // giving their processors away, where they would only be in another's way.
+  bool alone = false;
   LogSink* log = nullptr;   // what the engine complains about; null: nowhere
   TapSink* taps = nullptr;  // null: taps pass their input on and report nothing
   std::vector<NativeOperator> operators;
