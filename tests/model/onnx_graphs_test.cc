@@ -15,9 +15,6 @@ namespace hif8 {
 namespace {
 
 using testing::ElementsAre;
-using testing::ElementsAreArray;
-using testing::FloatNear;
-using testing::Pointwise;
 
 Tensor Floats(const Shape& shape, const std::vector<float>& values) {
   std::byte* data = nullptr;

@@ -241,8 +241,8 @@ TEST_F(CheckpointMeasureTest, IdsOutsideTheVocabularyAndUnknownArchitectures) {
   ids.samples = {{1, 2}, {3, 256}};
   ids.source = "ids.npy";
   try {
-    CheckpointSource(Checkpoint::Open(kModels / "random-llama"), {ids, {}}, BuiltinFormats(),
-                     NullLog());
+    const CheckpointSource source(Checkpoint::Open(kModels / "random-llama"), {ids, {}},
+                                  BuiltinFormats(), NullLog());
     FAIL() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kModel);
@@ -262,7 +262,7 @@ TEST_F(CheckpointMeasureTest, IdsOutsideTheVocabularyAndUnknownArchitectures) {
     try {
       const auto checkpoint = Checkpoint::Open(folder.path());
       EXPECT_EQ(checkpoint->weights().size(), 22u);  // weights can be quantized all the same
-      CheckpointSource(checkpoint, {ids, {}}, BuiltinFormats(), NullLog());
+      const CheckpointSource source(checkpoint, {ids, {}}, BuiltinFormats(), NullLog());
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kModel);
       return error.message() + " | " + error.hint();

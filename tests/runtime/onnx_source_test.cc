@@ -51,6 +51,7 @@ std::vector<double> Times(const std::vector<double>& x, const std::vector<double
 
 std::vector<double> Rounded(const std::vector<double>& x, float scale) {
   std::vector<double> y;
+  y.reserve(x.size());
   for (const double v : x) {
     y.push_back(static_cast<double>(ExpectedHif8(static_cast<float>(v), scale)));
   }
