@@ -29,12 +29,14 @@ inline double Now(Clock clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-inline void RunInTurns(std::vector<Contender>& contenders, int rounds, Clock clock = Clock::kWall) {
+// `rest` before each: threads of an engine go on spinning after a run, which the next one shall not
+// pay for.
+inline void RunInTurns(std::vector<Contender>& contenders, int rounds, Clock clock = Clock::kWall,
+                       std::chrono::milliseconds rest = {}) {
   std::vector<std::vector<double>> times(contenders.size());
   for (int round = -1; round < rounds; ++round) {  // the first one warms up
     for (size_t i = 0; i < contenders.size(); ++i) {
-      // Threads of an engine go on spinning after a run, which the next one shall not pay for.
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::this_thread::sleep_for(rest);
       const double start = Now(clock);
       contenders[i].run();
       if (round >= 0) times[i].push_back(Now(clock) - start);

@@ -113,7 +113,8 @@ nlohmann::json BenchOnnx(const std::filesystem::path& file, const std::filesyste
        [&] { run_all([&](const NamedTensors& inputs) { Keep(original.Run(inputs).data()); }); }},
       {"quantized",
        [&] { run_all([&](const NamedTensors& inputs) { Keep(quantized.Run(inputs).data()); }); }}};
-  RunInTurns(contenders, rounds, Threads() == 1 ? Clock::kThread : Clock::kWall);
+  RunInTurns(contenders, rounds, Threads() == 1 ? Clock::kThread : Clock::kWall,
+             std::chrono::milliseconds(20));
   nlohmann::json out;
   for (const Contender& c : contenders) out[c.name + "_seconds"] = c.seconds;
   out["samples"] = data.samples();

@@ -1,6 +1,6 @@
 """Fails when a kernel lost more than a quarter of its lead over a plain loop: python3 smoke.py SMOKE_BENCH [--record]
 
-The ratios to compare with are in recorded.json, for each instruction set that they were recorded on. A ratio that is too
+The ratios to compare with are in recorded.json, for each maker of processors and instruction set that they were recorded on. A ratio that is too
 small is measured again, a few times: noise takes away, and the best counts. --record writes what was measured now.
 """
 
@@ -19,10 +19,18 @@ def measure(program):
     return json.loads(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
 
 
+def maker():
+    """vendor_id of the processor, such as GenuineIntel: makers differ in what plain loops cost."""
+    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("vendor_id"):
+            return line.split(":")[1].strip()
+    return "unknown"
+
+
 def main(program, *options):
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     found = measure(program)
-    target, best = found["target"], found["ratios"]
+    target, best = f"{maker()} {found['target']}", found["ratios"]
     if options == ("--record",):
         for _ in range(TRIES - 1):  # the median of the tries: neither luck nor noise
             for name, ratio in measure(program)["ratios"].items():
