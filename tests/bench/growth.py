@@ -34,7 +34,7 @@ def own_memory(pid):
 def run(command):
     """Seconds and the largest own memory in MiB."""
     start = time.perf_counter()
-    with subprocess.Popen([str(c) for c in command], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         most = 0
         while process.poll() is None:
             most = max(most, own_memory(process.pid))

@@ -56,6 +56,9 @@ class PlainEngine {
     std::vector<Ort::Value> values;
     const std::vector<std::string> input_names = InputNames(session_);
     const std::vector<std::string> output_names = OutputNames(session_);
+    inputs.reserve(input_names.size());
+    values.reserve(input_names.size());
+    outputs.reserve(output_names.size());
     for (const std::string& name : input_names) {
       const TensorView& view = tensors.at(name).view;
       inputs.push_back(name.c_str());
