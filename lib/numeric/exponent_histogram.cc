@@ -22,9 +22,10 @@ double ShareAtLeast(const MagnitudeBin& bin, double edge) {
 void ExponentHistogram::Add(std::span<const float> values) {
   ExponentFields fields{};
   CountExponents(values.data(), values.size(), &fields);
-  const uint64_t zeros = ScanMagnitudes(values.data(), values.size()).zeros;
+  // Zeros have the exponent field of the subnormal values: only where there are some, look again.
+  const uint64_t zeros = fields[0] == 0 ? 0 : ScanMagnitudes(values.data(), values.size()).zeros;
   for (size_t e = 0; e < counts_.size(); ++e) counts_[e] += fields[e];
-  counts_[0] -= zeros;  // they have the exponent field of the subnormal values
+  counts_[0] -= zeros;
   zeros_ += zeros;
 }
 
