@@ -5,7 +5,10 @@
 
 namespace hif8 {
 
-// All of them, by the names that recipes use. Thread-safe; lives as long as the process.
+// All that are written, by the names that recipes use. Thread-safe, as the others; live as long as
+// the process.
 const FormatRegistry& BuiltinFormats();
+// And those that are only read, from files that other programs wrote.
+const FormatRegistry& StoredFormats();
 
 }  // namespace hif8

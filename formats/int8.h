@@ -1,5 +1,6 @@
-// Symmetric 8-bit integers: -127 ... 127 as two's complement; -128 is never written.
-// Rounds to nearest, ties to even; saturates, infinities too; NaN becomes 0.
+// Integers as two's complement. int8: -127 ... 127; -128 is never written. int4: -8 ... 7, in the
+// lower half of a code; for files that other programs wrote.
+// Both round to nearest, ties to even, and saturate, infinities too; NaN becomes 0.
 #pragma once
 
 #include <memory>
@@ -9,5 +10,6 @@
 namespace hif8 {
 
 std::shared_ptr<const NumberFormat> MakeInt8Format();
+std::shared_ptr<const NumberFormat> MakeInt4Format();
 
 }  // namespace hif8

@@ -19,4 +19,8 @@ std::shared_ptr<const NumberFormat> MakeMxfp4Format() {
                              kGroupsOf32);
 }
 
+std::shared_ptr<const NumberFormat> MakeFp4Format() {
+  return MakeMinifloatFormat(kE2M1, "fp4_e2m1", "FP4 E2M1 (OCP): up to 6, 2 significant bits");
+}
+
 }  // namespace hif8

@@ -87,10 +87,10 @@ void Inspect(const cli::ParsedOptions& options, cli::Console& console) {
   const std::string recipe = options.Text("recipe", "inference");
   const QuantConfig config = LoadConfig(recipe, {}, {}, context);
   const std::string path = options.Text("OTHER");
-  const std::unique_ptr<StoredModel> model = OpenStoredModel(path, context.formats);
+  const std::unique_ptr<StoredModel> model = OpenStoredModel(path, StoredFormats());
   const NumberFormat& format = context.formats.Get(config.weights.format);
   Inspection inspection =
-      InspectTensors(*model, context.formats, config.weights.target, console.log());
+      InspectTensors(*model, StoredFormats(), config.weights.target, console.log());
   inspection.recipe = recipe;
   AddPlan(path, config, context, console.log(), &inspection);
   const bool json = console.json() || form == "json";

@@ -183,7 +183,7 @@ std::vector<Tensor> Evaluate(const RunnableGraph& graph) {
 }  // namespace
 
 Report ReportOfPair(const std::string& original, const std::string& quantized, LogSink& log) {
-  const FormatRegistry& formats = BuiltinFormats();
+  const FormatRegistry& formats = StoredFormats();
   // Before either is found to be no model: what is missing may have been meant as a report.
   for (const std::string& path : {original, quantized}) {
     if (std::filesystem::exists(path)) continue;

@@ -7,8 +7,6 @@
 namespace hif8 {
 namespace {
 
-constexpr float kLeastCode = -128, kMostCode = 127;
-
 // Every element's scale and zero point.
 struct Spread {
   explicit Spread(const ShiftedScales& how) : scales(how.layout.size()), zeros(how.layout.size()) {
@@ -34,12 +32,20 @@ void DecodeShifted(const ShiftedScales& how, std::span<float> values) {
   }
 }
 
-void RoundShifted(std::span<const float> x, const ShiftedScales& how, std::span<float> y) {
+void EncodeShifted(std::span<const float> x, const ShiftedScales& how, CodeRange range,
+                   std::span<float> codes) {
   const Spread spread(how);
-  for (size_t i = 0; i < y.size(); ++i) {
+  for (size_t i = 0; i < codes.size(); ++i) {
     const float code = std::nearbyint(x[i] / spread.scales[i]) + spread.zeros[i];
-    y[i] = (std::clamp(code, kLeastCode, kMostCode) - spread.zeros[i]) * spread.scales[i];
+    codes[i] = std::isnan(code) ? 0 : std::clamp(code, range.least, range.most);
   }
+}
+
+void RoundShifted(const NumberFormat& format, std::span<const float> x, const ShiftedScales& how,
+                  std::span<float> y) {
+  const auto [least, most] = std::ranges::minmax(format.DecodeTable());
+  EncodeShifted(x, how, {least, most}, y);
+  DecodeShifted(how, y);
 }
 
 }  // namespace hif8

@@ -21,7 +21,14 @@ void DecodeShifted(const NumberFormat& format, std::span<const uint8_t> codes,
                    const ShiftedScales& how, std::span<float> y);
 // The same for numbers that stand for themselves; in place.
 void DecodeShifted(const ShiftedScales& how, std::span<float> values);
-// x rounded to the nearest such number, ties to even, with codes from -128 to 127.
-void RoundShifted(std::span<const float> x, const ShiftedScales& how, std::span<float> y);
+// The codes of the nearest such numbers, ties to even; of what is no number, 0.
+struct CodeRange {
+  float least, most;
+};
+void EncodeShifted(std::span<const float> x, const ShiftedScales& how, CodeRange range,
+                   std::span<float> codes);
+// x rounded to the nearest such number with a code of the format.
+void RoundShifted(const NumberFormat& format, std::span<const float> x, const ShiftedScales& how,
+                  std::span<float> y);
 
 }  // namespace hif8

@@ -109,7 +109,7 @@ class PairMeasurer {
     if (y.zeros.empty()) {
       QuantizeDequantizeTiles(format, values, y.tiles, y.scales, nearest);
     } else {
-      RoundShifted(values, {y.tiles, y.scales, y.zeros}, nearest);
+      RoundShifted(format, values, {y.tiles, y.scales, y.zeros}, nearest);
     }
     pair_.nearest->Add(values, nearest);
     for (size_t i = 0; i < nearest.size(); ++i) {

@@ -8,7 +8,7 @@ import struct
 
 import numpy as np
 
-TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11}
+TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11}
 
 
 def varint(value):
@@ -69,6 +69,11 @@ def tensor(name, array):
     """An initializer that holds its bytes in raw_data."""
     array = np.asarray(array)
     return [(1, d) for d in array.shape] + [(2, TYPES[array.dtype.name]), (8, name), (9, array.tobytes())]
+
+
+def raw(name, kind, codes):
+    """An initializer of one-byte elements of a type that numpy does not have."""
+    return [(1, d) for d in codes.shape] + [(2, kind), (8, name), (9, codes.astype("u1").tobytes())]
 
 
 def external(name, shape, location, offset=None, length=None):

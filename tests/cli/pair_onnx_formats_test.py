@@ -9,9 +9,9 @@ import sys
 import unittest
 
 import numpy as np
-from onnx_emit import Graph, fields_of, message, model, node, tensor, value
+from onnx_emit import Graph, fields_of, message, model, node, raw, tensor, value
 from pair_case import ROOT, PairCase
-from plain_formats import E4M3, E5M2, hif8
+from plain_formats import E4M3, E5M2, hif8, nearest
 from plain_onnx import F8_E4M3, F8_E5M2, Decoder, sqnr
 
 HIF8 = hif8(ROOT / "tests" / "data")
@@ -185,11 +185,6 @@ class WrittenByCalibrate(Pairs):
         return number, content
 
 
-def raw(name, kind, codes):
-    """An initializer of an element type that numpy does not have."""
-    return [(1, d) for d in codes.shape] + [(2, kind), (8, name), (9, codes.astype("u1").tobytes())]
-
-
 class WrittenByOthers(Pairs):
     """ONNX's QuantizeLinear and DequantizeLinear, named as ONNX Runtime's quantizer names them."""
 
@@ -307,17 +302,6 @@ class WrittenByOthers(Pairs):
         self.write(quantize, axis=1)
         report, _ = self.report(self.original, self.file)
         self.assertEqual(report["run"]["warnings"], ["w1: codes FLOAT8E4M3FN [20, 33] do not fit scales FLOAT [5]"])
-
-
-def nearest(table, x):
-    """The code of the nearest finite value; of two that are as near the one with an even code."""
-    codes = np.array([c for c in range(len(table)) if np.isfinite(table[c])])
-    order = codes[np.argsort(table[codes], kind="stable")]
-    values = table[order]
-    at = np.clip(np.searchsorted(values, x), 1, len(values) - 1)
-    low, high = x - values[at - 1], values[at] - x
-    even = (order[at] & 1) == 0
-    return np.where((high < low) | ((high == low) & even), order[at], order[at - 1])
 
 
 if __name__ == "__main__":

@@ -28,3 +28,14 @@ def hif8(data):
     """From the folder with the golden tables."""
     with open(data / "golden" / "hif8_values.csv", newline="", encoding="utf-8") as table:
         return np.array([float(row["value"]) for row in csv.DictReader(table)])
+
+
+def nearest(table, x):
+    """The code of the nearest finite value; of two that are as near the one with an even code."""
+    codes = np.array([c for c in range(len(table)) if np.isfinite(table[c])])
+    order = codes[np.argsort(table[codes], kind="stable")]
+    values = table[order]
+    at = np.clip(np.searchsorted(values, x), 1, len(values) - 1)
+    low, high = x - values[at - 1], values[at] - x
+    even = (order[at] & 1) == 0
+    return np.where((high < low) | ((high == low) & even), order[at], order[at - 1])

@@ -171,6 +171,25 @@ TEST(BuiltinFormats, TraitsNameNoFormatThatIsGone) {
   EXPECT_EQ(AllTraits().size(), BuiltinFormats().names().size());
 }
 
+// Those that are only read: four bits.
+TEST(StoredFormats, TakeTheNearest) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> number(-12, 12);
+  const NumberFormat& fp4 = StoredFormats().Get("fp4_e2m1");
+  const NumberFormat& int4 = StoredFormats().Get("int4");
+  for (int i = 0; i < 2000; ++i) {
+    const float x = i < 97 ? static_cast<float>(i - 48) / 4 : number(random);
+    EXPECT_EQ(fp4.EncodeOne(x, Overflow::kSaturate),
+              BuiltinFormats().Get("mxfp4").EncodeOne(x, Overflow::kSaturate));
+    const auto nearest = static_cast<int>(std::nearbyint(std::clamp(x, -8.0F, 7.0F)));
+    EXPECT_EQ(int4.EncodeOne(x, Overflow::kSaturate), nearest & 15) << x;
+    EXPECT_EQ(int4.DecodeTable()[nearest & 15], static_cast<float>(nearest));
+    float rounded = 0;
+    int4.QuantizeDequantize(std::span(&x, 1), ScaleOperand::One(1), std::span(&rounded, 1));
+    EXPECT_EQ(rounded, static_cast<float>(nearest));
+  }
+}
+
 class Fp8Golden : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(Fp8Golden, EveryBfloat16Pattern) {

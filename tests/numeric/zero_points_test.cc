@@ -47,15 +47,18 @@ TEST(ZeroPoints, DecodesCodeByCode) {
   }
 }
 
-TEST(ZeroPoints, RoundsToTheNearestCode) {
+class Rounding : public testing::TestWithParam<std::pair<const char*, int>> {};
+
+TEST_P(Rounding, TakesTheNearestCode) {
+  const auto [name, codes] = GetParam();
   const Example example;
   std::vector<float> y(example.x.size());
-  RoundShifted(example.x, example.how(), y);
+  RoundShifted(StoredFormats().Get(name), example.x, example.how(), y);
   for (size_t i = 0; i < y.size(); ++i) {
     const size_t tile = Example::TileOf(i);
     double nearest = 0;
     double least = std::numeric_limits<double>::infinity();
-    for (int code = -128; code <= 127; ++code) {
+    for (int code = -codes / 2; code < codes / 2; ++code) {
       const double value = (code - static_cast<double>(example.zeros[tile])) * example.scales[tile];
       if (std::fabs(value - example.x[i]) >= least) continue;
       least = std::fabs(value - example.x[i]);
@@ -64,6 +67,9 @@ TEST(ZeroPoints, RoundsToTheNearestCode) {
     EXPECT_NEAR(y[i], nearest, 1e-6) << i;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Integers, Rounding,
+                         testing::Values(std::pair("int8", 256), std::pair("int4", 16)));
 
 }  // namespace
 }  // namespace hif8

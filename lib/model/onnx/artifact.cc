@@ -21,11 +21,13 @@ std::unique_ptr<OnnxArtifact> OnnxArtifact::Open(const std::filesystem::path& fo
   auto impl = std::make_unique<Impl>();
   impl->model = OnnxModel::Load(folder / "model.onnx", NullLog());
   const Scopes& scopes = *impl->inside().scopes;
+  const Uses uses(scopes);
   for (int scope = 0; scope < static_cast<int>(scopes.size()); ++scope) {
     for (int i = 0; i < scopes[scope].graph->node_size(); ++i) {
-      if (auto found = FindStoredCodes(impl->inside(), scope, scopes[scope].graph->node(i))) {
-        const std::string weight = found->names.front();
-        impl->codes.insert_or_assign(weight, *std::move(found));
+      for (StoredCodes& found :
+           FindStoredCodes(impl->inside(), uses, scope, scopes[scope].graph->node(i))) {
+        const std::string weight = found.names.front();
+        impl->codes.insert_or_assign(weight, std::move(found));
       }
     }
   }
@@ -50,13 +52,14 @@ EncodedWeight OnnxArtifact::ReadCodes(const std::string& weight) const {
     throw ModelError("weight '" + weight + "': " + stored.problem, {}, where);
   }
   const DataFiles& files = impl_->inside().files;
-  const Tensor codes = hif8::ReadCodes(stored, files);
+  const FormatRegistry none("number format");  // needed for scales that are codes themselves
+  const Tensor codes = hif8::ReadCodes(stored, none, files);
   EncodedWeight encoded;
   encoded.format = stored.format;
   encoded.layout = stored.layout;
   encoded.codes.resize(encoded.layout.size());
   std::memcpy(encoded.codes.data(), codes.view.data, encoded.codes.size());
-  encoded.scales = ReadScales(stored, files);
+  encoded.scales = ReadScales(stored, none, files);
   return encoded;
 }
 

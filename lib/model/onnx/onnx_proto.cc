@@ -7,30 +7,25 @@
 namespace hif8 {
 namespace {
 
-constexpr std::pair<int, DType> kTypes[] = {{onnx::TensorProto::FLOAT, DType::kF32},
-                                            {onnx::TensorProto::UINT8, DType::kU8},
-                                            {onnx::TensorProto::INT8, DType::kI8},
-                                            {onnx::TensorProto::UINT16, DType::kU16},
-                                            {onnx::TensorProto::INT16, DType::kI16},
-                                            {onnx::TensorProto::INT32, DType::kI32},
-                                            {onnx::TensorProto::INT64, DType::kI64},
-                                            {onnx::TensorProto::BOOL, DType::kBool},
-                                            {onnx::TensorProto::FLOAT16, DType::kF16},
-                                            {onnx::TensorProto::DOUBLE, DType::kF64},
-                                            {onnx::TensorProto::UINT32, DType::kU32},
-                                            {onnx::TensorProto::UINT64, DType::kU64},
-                                            {onnx::TensorProto::BFLOAT16, DType::kBF16},
-                                            {kOnnxFloat8E4M3, DType::kF8E4M3},
-                                            {kOnnxFloat8E5M2, DType::kF8E5M2}};
+constexpr std::pair<int, DType> kTypes[] = {
+    {onnx::TensorProto::FLOAT, DType::kF32},     {onnx::TensorProto::UINT8, DType::kU8},
+    {onnx::TensorProto::INT8, DType::kI8},       {onnx::TensorProto::UINT16, DType::kU16},
+    {onnx::TensorProto::INT16, DType::kI16},     {onnx::TensorProto::INT32, DType::kI32},
+    {onnx::TensorProto::INT64, DType::kI64},     {onnx::TensorProto::BOOL, DType::kBool},
+    {onnx::TensorProto::FLOAT16, DType::kF16},   {onnx::TensorProto::DOUBLE, DType::kF64},
+    {onnx::TensorProto::UINT32, DType::kU32},    {onnx::TensorProto::UINT64, DType::kU64},
+    {onnx::TensorProto::BFLOAT16, DType::kBF16}, {kOnnxFloat8E4M3, DType::kF8E4M3},
+    {kOnnxFloat8E5M2, DType::kF8E5M2},           {kOnnxFloat8E8M0, DType::kU8}};  // exponents
 
 // Element types that libonnx 1.12 has no names for.
 constexpr std::pair<int, const char*> kLaterTypes[] = {{kOnnxFloat8E4M3, "FLOAT8E4M3FN"},
                                                        {18, "FLOAT8E4M3FNUZ"},
                                                        {kOnnxFloat8E5M2, "FLOAT8E5M2"},
                                                        {20, "FLOAT8E5M2FNUZ"},
-                                                       {21, "UINT4"},
-                                                       {22, "INT4"},
-                                                       {23, "FLOAT4E2M1"}};
+                                                       {kOnnxUint4, "UINT4"},
+                                                       {kOnnxInt4, "INT4"},
+                                                       {kOnnxFloat4E2M1, "FLOAT4E2M1"},
+                                                       {kOnnxFloat8E8M0, "FLOAT8E8M0"}};
 
 }  // namespace
 

@@ -16,6 +16,10 @@ namespace hif8 {
 // Element types that ONNX got after libonnx 1.12: messages carry them as plain integers.
 inline constexpr int kOnnxFloat8E4M3 = 17;
 inline constexpr int kOnnxFloat8E5M2 = 19;
+inline constexpr int kOnnxUint4 = 21;
+inline constexpr int kOnnxInt4 = 22;
+inline constexpr int kOnnxFloat4E2M1 = 23;
+inline constexpr int kOnnxFloat8E8M0 = 24;
 
 // False for strings, complex numbers and types that only other programs know.
 bool ToDType(int onnx_type, DType* dtype);

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <map>
 
 #include "lib/model/onnx/onnx_functions.h"
+#include "lib/model/onnx/quantized_operands.h"
 #include "lib/model/onnx/scale_shape.h"
 #include "lib/model/onnx/tensor_data.h"
 #include "lib/model/onnx/weight_codes.h"
@@ -16,11 +18,15 @@ namespace hif8 {
 namespace {
 
 constexpr std::string_view kPackedFormat = "mxfp4";
-constexpr std::string_view kIntegerFormat = "int8";
 
 // What quantizers add to the name of a tensor for its codes, or for what they are decoded to.
-constexpr std::array<std::string_view, 10> kSuffixes = {"_DequantizeLinear_Output",
+constexpr std::array<std::string_view, 15> kSuffixes = {"_DequantizeLinear_Output",
                                                         "_DequantizeLinear",
+                                                        "_DQ_Q4_output",
+                                                        "_DQ_Q4",
+                                                        "_f4",
+                                                        "_int4",
+                                                        "_uint4",
                                                         "_dequantized",
                                                         "_quantized",
                                                         "_codes",
@@ -33,7 +39,8 @@ constexpr std::array<std::string_view, 10> kSuffixes = {"_DequantizeLinear_Outpu
 // Stored scales, and along which dimensions several elements share one.
 struct SharedScales {
   const onnx::TensorProto* tensor = nullptr;
-  std::map<int64_t, int64_t> edges;  // by axis
+  const onnx::TensorProto* factor = nullptr;  // of all of them; null: none
+  std::map<int64_t, int64_t> edges;           // by axis
 };
 
 // How many elements share a scale by the places that are looked up; nothing when it is no equal
@@ -49,7 +56,7 @@ std::optional<int64_t> EdgeOf(const std::vector<int64_t>& places) {
   return edge;
 }
 
-// Back through the nodes that look up every element's scale.
+// Back through the nodes that look up every element's scale, or decode them.
 SharedScales FindScales(const OnnxModel::Impl& model, int scope, std::string name) {
   SharedScales found;
   Definition at = model.scopes->Find(scope, name);
@@ -59,6 +66,11 @@ SharedScales FindScales(const OnnxModel::Impl& model, int scope, std::string nam
     scope = at.scope;
     at = model.scopes->Find(scope, name);
     if (IsStandardOp(node, "Identity")) continue;
+    if (IsLinear(node, "DequantizeLinear")) {  // scales that are stored quantized (NVFP4)
+      found.factor = model.scopes->FindConstant(scope, InputName(node, 1));
+      if (found.factor == nullptr) return {};
+      continue;
+    }
     const onnx::TensorProto* places = model.scopes->FindConstant(scope, InputName(node, 1));
     if (!IsStandardOp(node, "Gather") || places == nullptr) return {};
     const auto indices = ReadInts(*places, model.files);
@@ -88,24 +100,9 @@ int64_t UnpackedColumns(const OnnxModel::Impl& model, int scope, const onnx::Nod
   return 2 * bytes;
 }
 
-bool IsInteger(int type) {
-  DType dtype = DType::kF32;
-  if (!ToDType(type, &dtype)) return false;
-  return dtype == DType::kI8 || dtype == DType::kU8 || dtype == DType::kI16 ||
-         dtype == DType::kU16 || dtype == DType::kI32;
-}
-
-// The format whose codes a standard operator reads from this element type.
-std::string FormatOfType(int type) {
-  if (type == kOnnxFloat8E4M3) return "fp8_e4m3";
-  if (type == kOnnxFloat8E5M2) return "fp8_e5m2";
-  const bool byte = type == onnx::TensorProto::INT8 || type == onnx::TensorProto::UINT8;
-  return byte ? std::string(kIntegerFormat) : std::string();
-}
-
-std::vector<std::string> NamesOf(const onnx::NodeProto& node) {
+std::vector<std::string> NamesOf(const std::vector<std::string>& values) {
   std::vector<std::string> names;
-  for (const std::string& name : {InputName(node, 0), node.output(0)}) {
+  for (const std::string& name : values) {
     names.push_back(name);
     for (const std::string_view suffix : kSuffixes) {
       if (name.size() > suffix.size() && name.ends_with(suffix)) {
@@ -120,153 +117,254 @@ std::string TensorText(const onnx::TensorProto& tensor) {
   return OnnxTypeName(tensor.data_type()) + " " + ShapeText(TensorShape(tensor));
 }
 
+// A power of two for each scale: of a function, or by the type.
+bool AreExponents(const StoredCodes& stored) {
+  const int type = stored.scales->data_type();
+  return type == kOnnxFloat8E8M0 || (stored.type == nullptr && type == onnx::TensorProto::UINT8);
+}
+
+bool IsFloatTensor(const onnx::TensorProto& tensor) {
+  DType dtype = DType::kF32;
+  return ToDType(tensor.data_type(), &dtype) && IsFloat(dtype);
+}
+
+bool IsCodeTensor(const onnx::TensorProto& tensor) {
+  return FindCodeType(tensor.data_type()) != nullptr;
+}
+
 // Types that can be decoded together.
 bool TypesFit(const StoredCodes& stored) {
-  DType scale_type = DType::kF32;
-  if (!ToDType(stored.scales->data_type(), &scale_type)) return false;
-  if (!stored.standard) {
-    return stored.codes->data_type() == onnx::TensorProto::UINT8 &&
-           (IsFloat(scale_type) || scale_type == DType::kU8);
-  }
-  const bool known = !stored.format.empty() || IsInteger(stored.codes->data_type());
-  return known && IsFloat(scale_type);
+  const onnx::TensorProto& codes = *stored.codes;
+  const onnx::TensorProto& scales = *stored.scales;
+  if (stored.rounding && !IsFloatTensor(codes)) return false;
+  if (stored.type == nullptr && codes.data_type() != onnx::TensorProto::UINT8) return false;
+  if (stored.factor != nullptr && !IsFloatTensor(*stored.factor)) return false;
+  return IsFloatTensor(scales) || AreExponents(stored) ||
+         (stored.factor != nullptr && IsCodeTensor(scales));
+}
+
+// One for all, or one beside each scale.
+bool Matches(const onnx::TensorProto* zero_points, size_t scales) {
+  if (zero_points == nullptr) return true;
+  const size_t count = ElementCount(TensorShape(*zero_points));
+  return IsCodeTensor(*zero_points) && (count == scales || count == 1);
 }
 
 // Which codes share a scale. False when shapes or types do not fit together.
-bool FindLayout(const onnx::NodeProto& node, const Shape& shape, std::map<int64_t, int64_t> edges,
-                StoredCodes* stored) {
+bool FindLayout(const QuantizedOperand& operand, const Shape& shape,
+                std::map<int64_t, int64_t> edges, StoredCodes* stored) {
   if (!TypesFit(*stored)) return false;
   const Shape scales = TensorShape(*stored->scales);
-  std::optional<int64_t> axis;
-  if (stored->standard) {
-    axis = IntAttribute(node, "axis", 1);
-    if (*axis < 0) axis = *axis + static_cast<int64_t>(shape.size());
-    const int64_t block = IntAttribute(node, "block_size", 0);
-    if (block > 0) edges[*axis] = block;
+  const size_t count = ElementCount(scales);
+  std::optional<int64_t> axis = operand.axis;
+  if (axis && *axis < 0) *axis += static_cast<int64_t>(shape.size());
+  if (axis && operand.block > 0) edges[*axis] = operand.block;
+  // Those of an operator's result may be shaped to broadcast to it.
+  const bool fits = LayoutFor(shape, scales, axis, edges, &stored->layout) ||
+                    LayoutFor(shape, {static_cast<int64_t>(count)}, axis, edges, &stored->layout);
+  if (!fits || !Matches(stored->zero_points, count)) return false;
+  if (stored->factor != nullptr && ElementCount(TensorShape(*stored->factor)) != 1) return false;
+  if (!stored->rounding) return true;
+  return operand.rounding->axis == operand.axis && operand.rounding->block == operand.block &&
+         ElementCount(TensorShape(*stored->rounding->scales)) == count &&
+         stored->rounding->scales->data_type() == stored->scales->data_type() &&
+         Matches(stored->rounding->zero_points, count);
+}
+
+// MX formats are elements in groups that share an exponent.
+std::string FormatOf(const QuantizedOperand& operand, const StoredCodes& stored) {
+  const std::string format(stored.type->format);
+  const bool groups =
+      AreExponents(stored) && operand.block == static_cast<int64_t>(kGroupTile.inputs);
+  if (groups && format == "fp8_e4m3") return "mxfp8";
+  return groups && format == "fp4_e2m1" ? std::string(kPackedFormat) : format;
+}
+
+bool IsReadOtherwise(const OnnxModel::Impl& model, const Uses& uses, int scope,
+                     const std::string& value) {
+  const std::vector<Use>& readers = uses.Of(scope, value);
+  return std::any_of(readers.begin(), readers.end(), [&](const Use& use) {
+    if (use.node < 0) return true;
+    const onnx::NodeProto& reader = (*model.scopes)[use.scope].graph->node(use.node);
+    return !IsLinear(reader, "QuantizeLinear");
+  });
+}
+
+std::string TypeProblem(const StoredCodes& stored, int type) {
+  if (stored.scales == nullptr) return "nothing constant was found that scales its products";
+  return "elements of type " + OnnxTypeName(type);
+}
+
+// Fills what the operator set knows of codes: all but what a function's codes have.
+bool FindType(const OnnxModel::Impl& model, const Uses& uses, int scope,
+              const QuantizedOperand& operand, StoredCodes* stored) {
+  int type = stored->codes->data_type();
+  if (operand.rounding) {
+    type = operand.rounding->type;
+    stored->rounding = {model.scopes->FindConstant(scope, operand.rounding->scales),
+                        model.scopes->FindConstant(scope, operand.rounding->zero_points),
+                        IsReadOtherwise(model, uses, scope, operand.codes)};
+    if (stored->rounding->scales == nullptr) return false;
   }
-  return LayoutFor(shape, scales, axis, edges, &stored->layout) &&
-         (stored->zero_points == nullptr ||
-          ElementCount(TensorShape(*stored->zero_points)) == ElementCount(scales));
-}
-
-std::vector<float> Numbers(const Tensor& tensor) {
-  std::vector<float> values(tensor.view.size());
-  const std::byte* data = tensor.view.data;
-  const auto fill = [&]<typename T>(T) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      T value;
-      std::memcpy(&value, data + i * sizeof(T), sizeof(T));
-      values[i] = static_cast<float>(value);
-    }
-  };
-  switch (tensor.view.dtype) {
-    case DType::kI8:
-      fill(int8_t{});
-      break;
-    case DType::kU8:
-      fill(uint8_t{});
-      break;
-    case DType::kI16:
-      fill(int16_t{});
-      break;
-    case DType::kU16:
-      fill(uint16_t{});
-      break;
-    case DType::kI32:
-      fill(int32_t{});
-      break;
-    default:
-      ConvertToFloat(tensor.view.dtype, data, values.size(), values.data());
-  }
-  return values;
-}
-
-// UINT8 codes of the standard operator are 128 above those of the format.
-bool IsOffset(const StoredCodes& stored) {
-  return stored.standard && stored.codes->data_type() == onnx::TensorProto::UINT8;
-}
-
-}  // namespace
-
-std::optional<StoredCodes> FindStoredCodes(const OnnxModel::Impl& model, int scope,
-                                           const onnx::NodeProto& node) {
-  if (node.op_type() != kDequantizeFunction || node.output_size() == 0) return std::nullopt;
-  StoredCodes stored;
-  stored.standard = IsStandardDomain(node.domain());
-  const DequantizedWeight written = FindDequantizedWeight(node);
-  const SharedScales scales = FindScales(model, scope, InputName(node, 1));
-  stored.codes = model.scopes->FindConstant(scope, InputName(node, 0));
-  stored.scales = scales.tensor;
-  if (stored.codes == nullptr || stored.scales == nullptr) return std::nullopt;
-  stored.format = stored.standard ? FormatOfType(stored.codes->data_type()) : written.format;
-  if (!stored.standard && stored.format.empty()) return std::nullopt;
-  if (written.weight.empty()) {
-    stored.names = NamesOf(node);
+  stored->type = FindCodeType(type);
+  if (stored->type == nullptr || stored->scales == nullptr) {
+    stored->problem = TypeProblem(*stored, type);
   } else {
-    stored.names = {written.weight};
+    stored->format = FormatOf(operand, *stored);
   }
-  const std::string& zero_points = InputName(node, 2);
-  if (!zero_points.empty()) {
-    stored.zero_points = model.scopes->FindConstant(scope, zero_points);
-    if (stored.zero_points == nullptr) return std::nullopt;
+  return true;
+}
+
+std::optional<StoredCodes> Find(const OnnxModel::Impl& model, const Uses& uses, int scope,
+                                const onnx::NodeProto& node, const QuantizedOperand& operand) {
+  const auto constant = [&](const std::string& name) {
+    return model.scopes->FindConstant(scope, name);
+  };
+  StoredCodes stored;
+  const SharedScales scales = FindScales(model, scope, operand.scales);
+  stored.codes = constant(operand.codes);
+  stored.scales = scales.tensor;
+  stored.factor = operand.factor.empty() ? scales.factor : constant(operand.factor);
+  stored.zero_points = constant(operand.zero_points);
+  // What changes while the network runs is no stored value.
+  if (stored.codes == nullptr || (stored.scales == nullptr && !operand.scales.empty()) ||
+      (stored.zero_points == nullptr && !operand.zero_points.empty()) ||
+      (stored.factor == nullptr && !operand.factor.empty())) {
+    return std::nullopt;
   }
-  stored.packed = !stored.standard && stored.format == kPackedFormat;
+  const DequantizedWeight written = FindDequantizedWeight(node);
+  stored.names = NamesOf(operand.names);
+  if (!written.weight.empty()) stored.names = {written.weight};
   Shape shape = TensorShape(*stored.codes);
-  if (stored.packed && !shape.empty()) {
-    shape.back() = UnpackedColumns(model, scope, node, shape);
+  if (!FormatOfDomain(node.domain()).empty()) {
+    stored.format = written.format;
+    stored.packed = stored.format == kPackedFormat;
+    if (stored.packed && !shape.empty()) shape.back() = UnpackedColumns(model, scope, node, shape);
+  } else if (!FindType(model, uses, scope, operand, &stored)) {
+    return std::nullopt;
   }
-  if (!FindLayout(node, shape, scales.edges, &stored)) {
+  stored.layout = TileLayout::PerTensor(shape);
+  if (stored.problem.empty() && !FindLayout(operand, shape, scales.edges, &stored)) {
     stored.problem =
         "codes " + TensorText(*stored.codes) + " do not fit scales " + TensorText(*stored.scales);
   }
   return stored;
 }
 
-Tensor ReadCodes(const StoredCodes& stored, const DataFiles& files) {
+std::vector<float> ScaleNumbers(const StoredCodes& stored, const onnx::TensorProto& scales,
+                                const FormatRegistry& formats, const DataFiles& files) {
+  if (!AreExponents(stored)) return ReadNumbers(scales, formats, files);
+  const Tensor exponents = ReadTensor(scales, files);
+  std::vector<float> powers(exponents.view.size());
+  std::transform(exponents.view.data, exponents.view.data + powers.size(), powers.begin(),
+                 [](std::byte exponent) { return E8M0Value(static_cast<uint8_t>(exponent)); });
+  return powers;
+}
+
+// One number for each tile.
+std::vector<float> PerTile(std::vector<float> numbers, const StoredCodes& stored) {
+  if (numbers.size() == 1) numbers.resize(stored.layout.scale_count(), numbers.front());
+  return numbers;
+}
+
+// Numbers of integers, as the file's type has them.
+std::vector<float> IntegerCodes(const StoredCodes& stored, const FormatRegistry& formats,
+                                const DataFiles& files) {
+  if (!stored.rounding) return ReadNumbers(*stored.codes, formats, files);
+  const Tensor values = ReadTensor(*stored.codes, files);
+  std::vector<float> buffer;
+  const std::span<const float> floats = AsFloats(values.view, &buffer);
+  const std::vector<float> scales = ScaleNumbers(stored, *stored.rounding->scales, formats, files);
+  std::vector<float> zeros = {0};
+  if (stored.rounding->zero_points != nullptr) {
+    zeros = ReadNumbers(*stored.rounding->zero_points, formats, files);
+  }
+  std::vector<float> codes(floats.size());
+  const std::vector<float> every = PerTile(std::move(zeros), stored);
+  EncodeShifted(floats, {stored.layout, scales, every}, stored.type->range, codes);
+  return codes;
+}
+
+// The codes that floats become.
+Tensor RoundedCodes(const StoredCodes& stored, const FormatRegistry& formats,
+                    const DataFiles& files) {
+  std::byte* bytes = nullptr;
+  Tensor result = Tensor::Allocate(DType::kU8, stored.layout.shape, &bytes);
+  const std::span<uint8_t> codes{reinterpret_cast<uint8_t*>(bytes), stored.layout.size()};
+  if (!stored.type->IsInteger()) {
+    const std::vector<float> scales =
+        ScaleNumbers(stored, *stored.rounding->scales, formats, files);
+    EncodeTiles(formats.Get(stored.format), FloatSource(ReadTensor(*stored.codes, files)),
+                stored.layout, scales, codes);
+    return result;
+  }
+  const std::vector<float> numbers = IntegerCodes(stored, formats, files);
+  const int mask = (1 << stored.type->bits) - 1;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    codes[i] = static_cast<uint8_t>((static_cast<int>(numbers[i]) & mask) ^ stored.type->flip);
+  }
+  return result;
+}
+
+// One for each tile, as the file's type has them.
+std::vector<float> StoredZeroPoints(const StoredCodes& stored, const FormatRegistry& formats,
+                                    const DataFiles& files) {
+  std::vector<float> zeros = {0};
+  if (stored.zero_points != nullptr) zeros = ReadNumbers(*stored.zero_points, formats, files);
+  return PerTile(std::move(zeros), stored);
+}
+
+}  // namespace
+
+std::vector<StoredCodes> FindStoredCodes(const OnnxModel::Impl& model, const Uses& uses, int scope,
+                                         const onnx::NodeProto& node) {
+  std::vector<StoredCodes> found;
+  for (const QuantizedOperand& operand : OperandsOf(*model.scopes, uses, scope, node)) {
+    if (auto stored = Find(model, uses, scope, node, operand)) found.push_back(*std::move(stored));
+  }
+  return found;
+}
+
+Tensor ReadCodes(const StoredCodes& stored, const FormatRegistry& formats, const DataFiles& files) {
+  if (stored.rounding) return RoundedCodes(stored, formats, files);
+  if (stored.type != nullptr) return ReadCodeTensor(*stored.codes, *stored.type, files);
   Tensor codes = ReadTensor(*stored.codes, files);
-  if (!stored.packed && !IsOffset(stored)) return codes;
+  if (!stored.packed) return codes;
   std::byte* bytes = nullptr;
   Tensor result = Tensor::Allocate(DType::kU8, stored.layout.shape, &bytes);
   const std::span<const uint8_t> from{reinterpret_cast<const uint8_t*>(codes.view.data),
                                       codes.view.bytes()};
   const std::span<uint8_t> to{reinterpret_cast<uint8_t*>(bytes), stored.layout.size()};
-  if (stored.packed) {
-    if (!to.empty()) UnpackCodes(from, static_cast<size_t>(stored.layout.shape.back()), to);
-  } else {
-    std::transform(from.begin(), from.end(), to.begin(),
-                   [](uint8_t code) { return static_cast<uint8_t>(code ^ 0x80U); });
-  }
+  if (!to.empty()) UnpackCodes(from, static_cast<size_t>(stored.layout.shape.back()), to);
   return result;
 }
 
-Tensor ReadIntegers(const StoredCodes& stored, const DataFiles& files) {
-  std::vector<float> values = Numbers(ReadTensor(*stored.codes, files));
-  std::vector<float> zeros = ReadZeroPoints(stored, files);
-  zeros.resize(stored.layout.scale_count());
-  DecodeShifted({stored.layout, ReadScales(stored, files), zeros}, values);
+Tensor ReadIntegers(const StoredCodes& stored, const FormatRegistry& formats,
+                    const DataFiles& files) {
+  std::vector<float> values = IntegerCodes(stored, formats, files);
+  const std::vector<float> zeros = StoredZeroPoints(stored, formats, files);
+  DecodeShifted({stored.layout, ReadScales(stored, formats, files), zeros}, values);
   std::byte* bytes = nullptr;
   Tensor decoded = Tensor::Allocate(DType::kF32, stored.layout.shape, &bytes);
   if (!values.empty()) std::memcpy(bytes, values.data(), values.size() * sizeof(float));
   return decoded;
 }
 
-std::vector<float> ReadScales(const StoredCodes& stored, const DataFiles& files) {
-  const Tensor scales = ReadTensor(*stored.scales, files);
-  if (scales.view.dtype != DType::kU8) return Numbers(scales);
-  std::vector<float> powers(scales.view.size());
-  for (size_t i = 0; i < powers.size(); ++i) {
-    powers[i] = E8M0Value(static_cast<uint8_t>(scales.view.data[i]));
+std::vector<float> ReadScales(const StoredCodes& stored, const FormatRegistry& formats,
+                              const DataFiles& files) {
+  std::vector<float> scales = ScaleNumbers(stored, *stored.scales, formats, files);
+  if (stored.factor != nullptr) {
+    const float factor = ReadNumbers(*stored.factor, formats, files).front();
+    for (float& scale : scales) scale *= factor;
   }
-  return powers;
+  return scales;
 }
 
-std::vector<float> ReadZeroPoints(const StoredCodes& stored, const DataFiles& files) {
-  const bool integers = stored.standard && IsInteger(stored.codes->data_type());
-  if (!integers) return {};
-  const float offset = IsOffset(stored) ? 128 : 0;
-  std::vector<float> zeros(stored.layout.scale_count());
-  if (stored.zero_points != nullptr) zeros = Numbers(ReadTensor(*stored.zero_points, files));
-  for (float& zero : zeros) zero -= offset;
+std::vector<float> ReadZeroPoints(const StoredCodes& stored, const FormatRegistry& formats,
+                                  const DataFiles& files) {
+  if (stored.type == nullptr || !stored.type->IsInteger()) return {};
+  std::vector<float> zeros = StoredZeroPoints(stored, formats, files);
+  for (float& zero : zeros) zero -= stored.type->flip;
   const bool any = std::any_of(zeros.begin(), zeros.end(), [](float zero) { return zero != 0; });
   return any ? zeros : std::vector<float>();
 }

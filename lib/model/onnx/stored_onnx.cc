@@ -7,6 +7,7 @@
 
 #include "lib/model/onnx/onnx_functions.h"
 #include "lib/model/onnx/onnx_impl.h"
+#include "lib/model/onnx/quantized_operands.h"
 #include "lib/model/onnx/stored_codes.h"
 #include "lib/model/onnx/tensor_data.h"
 
@@ -20,10 +21,13 @@ class StoredOnnx : public StoredModel {
   StoredOnnx(const std::filesystem::path& path, const FormatRegistry& formats,
              const OnnxLoadOptions& options)
       : model_(OnnxModel::Load(path, NullLog(), options)), formats_(formats) {
+    const Uses uses(scopes());
     for (int scope = 0; scope < static_cast<int>(scopes().size()); ++scope) {
       for (const onnx::NodeProto& node : scopes()[scope].graph->node()) {
         FindParts(scope, node);
-        if (auto codes = FindStoredCodes(model_->impl(), scope, node)) AddCodes(*std::move(codes));
+        for (StoredCodes& codes : FindStoredCodes(model_->impl(), uses, scope, node)) {
+          AddCodes(std::move(codes));
+        }
       }
     }
     AddValues();
@@ -38,19 +42,19 @@ class StoredOnnx : public StoredModel {
   Tensor Read(size_t index) const override {
     const Source& source = sources_[index];
     if (!source.codes) return ReadTensor(*source.values, files());
-    if (source.codes->format.empty()) return ReadIntegers(*source.codes, files());
-    return ReadCodes(*source.codes, files());
+    if (source.codes->format.empty()) return ReadIntegers(*source.codes, formats_, files());
+    return ReadCodes(*source.codes, formats_, files());
   }
 
   std::vector<float> ReadScales(size_t index) const override {
     const std::optional<StoredCodes>& codes = sources_[index].codes;
-    return codes && !codes->format.empty() ? hif8::ReadScales(*codes, files())
+    return codes && !codes->format.empty() ? hif8::ReadScales(*codes, formats_, files())
                                            : std::vector<float>();
   }
 
   std::vector<float> ReadZeroPoints(size_t index) const override {
     const std::optional<StoredCodes>& codes = sources_[index].codes;
-    return codes ? hif8::ReadZeroPoints(*codes, files()) : std::vector<float>();
+    return codes ? hif8::ReadZeroPoints(*codes, formats_, files()) : std::vector<float>();
   }
 
  private:
@@ -65,13 +69,12 @@ class StoredOnnx : public StoredModel {
   // What a node needs besides its tensor is no tensor of the network: scales of activations, zero
   // points, targets, limits.
   void FindParts(int scope, const onnx::NodeProto& node) {
-    const bool standard = IsStandardDomain(node.domain());
-    const bool part_of_rounding = (standard && (node.op_type() == "QuantizeLinear" ||
-                                                node.op_type() == "DequantizeLinear")) ||
+    const bool part_of_rounding = IsLinear(node, "QuantizeLinear") ||
+                                  IsLinear(node, "DequantizeLinear") || IsLinearOperator(node) ||
                                   formats_.Find(FormatOfDomain(node.domain())) != nullptr ||
                                   ParseOperatorMark(node.doc_string()).text == kLimitMark;
     if (!part_of_rounding) return;
-    for (int i = 1; i < node.input_size(); ++i) {
+    for (int i = IsLinearOperator(node) ? 0 : 1; i < node.input_size(); ++i) {
       parts_.insert(scopes().FindConstant(scope, InputName(node, i)));
     }
   }
@@ -89,14 +92,15 @@ class StoredOnnx : public StoredModel {
       tensor.unknown = "the number format '" + codes.format + "' is not known";
     }
     if (!tensor.unknown.empty()) tensor.format.clear();
-    ToDType(codes.codes->data_type(), &tensor.dtype);
+    tensor.dtype = codes.type != nullptr ? codes.type->dtype() : DType::kU8;
     for (const onnx::TensorProto* part : {codes.codes, codes.scales, codes.zero_points}) {
       if (part == nullptr) continue;
-      parts_.insert(part);
-      DType dtype = DType::kF32;
-      if (!ToDType(part->data_type(), &dtype)) continue;
-      tensor.bytes += ElementCount(TensorShape(*part)) * DTypeSize(dtype);
+      const bool also_plain =
+          part == codes.codes && codes.rounding && codes.rounding->read_otherwise;
+      if (!also_plain) parts_.insert(part);
+      tensor.bytes += StoredBytes(*part);
     }
+    if (codes.factor != nullptr) parts_.insert(codes.factor);
     tensors_.push_back(std::move(tensor));
     const onnx::TensorProto* values = codes.codes;
     sources_.push_back({values, std::move(codes)});

@@ -16,14 +16,13 @@ Error CountError(const onnx::TensorProto& tensor, uint64_t found, uint64_t expec
 
 // Copies a repeated field into a new tensor, each value narrowed to `Narrow`.
 template <typename Narrow, typename Field>
-Tensor CopyField(const onnx::TensorProto& tensor, DType dtype, const Field& field) {
-  const Shape shape = TensorShape(tensor);
-  const size_t n = ElementCount(shape);
+Tensor CopyField(const onnx::TensorProto& tensor, const TensorView& wanted, const Field& field) {
+  const size_t n = wanted.size();
   if (static_cast<size_t>(field.size()) != n) {
     throw CountError(tensor, static_cast<uint64_t>(field.size()), n, " values");
   }
   std::byte* bytes = nullptr;
-  Tensor copy = Tensor::Allocate(dtype, shape, &bytes);
+  Tensor copy = Tensor::Allocate(wanted.dtype, wanted.shape, &bytes);
   for (size_t i = 0; i < n; ++i) {
     const auto value = static_cast<Narrow>(field.Get(static_cast<int>(i)));
     std::memcpy(bytes + i * sizeof(Narrow), &value, sizeof(Narrow));
@@ -31,41 +30,34 @@ Tensor CopyField(const onnx::TensorProto& tensor, DType dtype, const Field& fiel
   return copy;
 }
 
-Tensor ReadField(const onnx::TensorProto& tensor, DType dtype) {
-  switch (dtype) {
+Tensor ReadField(const onnx::TensorProto& tensor, const TensorView& wanted) {
+  switch (wanted.dtype) {
     case DType::kF32:
-      return CopyField<float>(tensor, dtype, tensor.float_data());
+      return CopyField<float>(tensor, wanted, tensor.float_data());
     case DType::kF64:
-      return CopyField<double>(tensor, dtype, tensor.double_data());
+      return CopyField<double>(tensor, wanted, tensor.double_data());
     case DType::kI64:
-      return CopyField<int64_t>(tensor, dtype, tensor.int64_data());
+      return CopyField<int64_t>(tensor, wanted, tensor.int64_data());
     case DType::kU64:
+      return CopyField<uint64_t>(tensor, wanted, tensor.uint64_data());
     case DType::kU32:
-      return dtype == DType::kU64 ? CopyField<uint64_t>(tensor, dtype, tensor.uint64_data())
-                                  : CopyField<uint32_t>(tensor, dtype, tensor.uint64_data());
+      return CopyField<uint32_t>(tensor, wanted, tensor.uint64_data());
     case DType::kI32:
-      return CopyField<int32_t>(tensor, dtype, tensor.int32_data());
+      return CopyField<int32_t>(tensor, wanted, tensor.int32_data());
     case DType::kF16:  // the bit pattern in the low half, as for the other 16-bit types
     case DType::kBF16:
     case DType::kU16:
     case DType::kI16:
-      return CopyField<uint16_t>(tensor, dtype, tensor.int32_data());
+      return CopyField<uint16_t>(tensor, wanted, tensor.int32_data());
     default:
-      return CopyField<uint8_t>(tensor, dtype, tensor.int32_data());
+      return CopyField<uint8_t>(tensor, wanted, tensor.int32_data());
   }
 }
 
-}  // namespace
-
-Tensor ReadTensor(const onnx::TensorProto& tensor, const DataFiles& files) {
-  DType dtype;
-  if (!ToDType(tensor.data_type(), &dtype)) {
-    throw ModelError("tensors of " + OnnxTypeName(tensor.data_type()) + " cannot be read", {},
-                     tensor.name());
-  }
+Tensor ReadAs(const onnx::TensorProto& tensor, DType dtype, Shape shape, const DataFiles& files) {
   Tensor result;
   result.view.dtype = dtype;
-  result.view.shape = TensorShape(tensor);
+  result.view.shape = std::move(shape);
   if (IsExternal(tensor)) {
     DataFiles::Part part = files.Find(tensor, result.view.bytes());
     result.view.data = part.bytes.data();
@@ -79,7 +71,23 @@ Tensor ReadTensor(const onnx::TensorProto& tensor, const DataFiles& files) {
     result.view.data = reinterpret_cast<const std::byte*>(tensor.raw_data().data());
     return result;
   }
-  return ReadField(tensor, dtype);
+  return ReadField(tensor, result.view);
+}
+
+}  // namespace
+
+Tensor ReadTensor(const onnx::TensorProto& tensor, const DataFiles& files) {
+  DType dtype;
+  if (!ToDType(tensor.data_type(), &dtype)) {
+    throw ModelError("tensors of " + OnnxTypeName(tensor.data_type()) + " cannot be read", {},
+                     tensor.name());
+  }
+  return ReadAs(tensor, dtype, TensorShape(tensor), files);
+}
+
+Tensor ReadHalfBytes(const onnx::TensorProto& tensor, const DataFiles& files) {
+  const auto elements = static_cast<int64_t>(ElementCount(TensorShape(tensor)));
+  return ReadAs(tensor, DType::kU8, {(elements + 1) / 2}, files);
 }
 
 std::optional<std::vector<int64_t>> ReadInts(const onnx::TensorProto& tensor,
