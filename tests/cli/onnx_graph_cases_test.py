@@ -9,7 +9,7 @@ import shutil
 import unittest
 
 import numpy as np
-from onnx_emit import Graph, Reference, external, function, model, node, value
+from onnx_emit import Graph, Reference, external, function, message, model, node, value
 from onnx_program import W, X, Y, OnnxProgramCase, matmul, weight
 
 
@@ -191,6 +191,46 @@ class GraphCases(OnnxProgramCase):
         shutil.move("elsewhere/deep/out/model.onnx", "moved.onnx")
         # It needs nothing but itself: what was kept can still be quantized.
         self.run_program("moved.onnx", "--data", "data/x.npy", "-o", "again", "--only", "head")
+
+    def test_shapes_behind_operators_that_are_not_known(self):
+        nodes = [
+            node("Gelu", "x", "g", domain="com.microsoft"), node("Shape", "g", "s"), node("Reshape", "x s", "r"),
+            node("MatMul", "r w", "y", "mm"),
+        ]  # fmt: skip
+        imports = message([(8, [(1, "com.microsoft"), (2, 1)])])
+        report = self.quantize(model(Graph(X, Y, nodes, {"w": W})) + imports)
+        self.assertGreater(report["network"]["outputs"][0]["sqnr_db"], 20)
+        # The same inside of a body and of a function that stays.
+        inner = [node("Gelu", "x", "g", domain="com.microsoft"), node("Shape", "g", "s"), node("Reshape", "x s", "r")]
+        branch = lambda: Graph([], [value("r", None)], inner)
+        nodes = [
+            node("If", "yes", "i", then_branch=branch(), else_branch=branch()), node("Same", "i", "j", "call", "own"),
+            node("MatMul", "j w", "y", "mm"),
+        ]  # fmt: skip
+        same = function("own", "Same", "x", "r", inner, others=["com.microsoft"])
+        weights = {"w": W, "yes": np.array(True)}
+        report = self.quantize(model(Graph(X, Y, nodes, weights), functions=[same]) + imports)
+        self.assertGreater(report["network"]["outputs"][0]["sqnr_db"], 20)
+
+    def test_nodes_in_any_order(self):
+        body = lambda: Graph([], [value("b", None)], [node("Tanh", "e", "b"), node("Neg", "h", "e")])
+        nodes = [
+            node("MatMul", "c w", "h", "first"), node("MatMul", "t h", "p", "product"), node("Transpose", "h", "t"),
+            node("MatMul", "b v", "m", "last"), node("If", "yes", "b", then_branch=body(), else_branch=body()),
+            node("Add", "m s", "y"), node("ReduceSum", "p", "s", keepdims=0), node("Cast", "x", "c", to=1),
+        ]  # fmt: skip
+        weights = {"w": W, "v": weight(3, 3), "yes": np.array(True)}
+        graph = Graph([value("x", ["n", 4], "float64")], Y, nodes, weights)
+        sorted_nodes = Graph(graph.inputs, Y, [nodes[i] for i in (7, 0, 2, 1, 4, 3, 6, 5)], weights)
+        layers = []
+        for order in (graph, sorted_nodes):
+            report = self.quantize(model(order), "--set", "attention=true")
+            layers.append({layer["name"]: layer for layer in report["layers"]})
+            self.assertEqual(report["coverage"]["macs"], 1)
+        self.assertEqual(layers[0], layers[1])
+        # Nodes in a circle are told of, wherever they stand.
+        circle = [node("Add", "x b", "a"), node("Add", "a x", "b"), node("MatMul", "a w", "y", "mm")]
+        self.quantize(model(Graph(X, Y, circle, {"w": W})), code=3, says=["not acyclic"])
 
     def test_fixed_batches_are_filled(self):
         data = matmul(inputs=[value("x", [2, 4])])

@@ -10,6 +10,7 @@
 #include "lib/model/onnx/onnx_impl.h"
 #include "lib/model/onnx/opset.h"
 #include "lib/model/onnx/raw_data.h"
+#include "lib/model/onnx/sort_nodes.h"
 #include "lib/model/onnx/tensor_data.h"
 #include "lib/model/onnx/unique_names.h"
 
@@ -166,6 +167,7 @@ std::unique_ptr<OnnxModel> OnnxModel::Load(const std::filesystem::path& path, Lo
     impl->proto = Parse(*file);
     ReferToMappedFile(*file, options.map_from_bytes, &impl->proto);
   }
+  SortNodes(impl->proto.mutable_graph());
   impl->stored_opset = StandardOpset(impl->proto);
   impl->not_converted = CheckOpset(path.string(), &impl->proto);
   if (impl->stored_opset != StandardOpset(impl->proto)) {

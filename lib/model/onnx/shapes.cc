@@ -3,8 +3,37 @@
 #include <onnx/shape_inference/implementation.h>
 
 #include <exception>
+#include <string>
+#include <utility>
 
 namespace hif8 {
+namespace {
+
+using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
+// libonnx ends the process at a Shape whose input has no type that it knows, as behind an operator
+// of another domain. The result of a Cast always has one.
+void PutCastsBeforeShapes(Nodes* nodes) {
+  Nodes result;
+  for (onnx::NodeProto& node : *nodes) {
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) PutCastsBeforeShapes(attribute.mutable_g()->mutable_node());
+      for (onnx::GraphProto& body : *attribute.mutable_graphs()) {
+        PutCastsBeforeShapes(body.mutable_node());
+      }
+    }
+    if (IsStandardOp(node, "Shape") && node.input_size() > 0 && node.output_size() > 0) {
+      const std::string typed = node.output(0) + "/typed_input";
+      *result.Add() = MakeNode("Cast", {node.input(0)}, {typed});
+      SetAttribute(result.Mutable(result.size() - 1), "to", onnx::TensorProto::FLOAT);
+      node.set_input(0, typed);
+    }
+    *result.Add() = std::move(node);
+  }
+  nodes->Swap(&result);
+}
+
+}  // namespace
 
 InferredShapes::InferredShapes(const onnx::ModelProto& model, int64_t open_extent) {
   onnx::ModelProto copy;
@@ -27,6 +56,10 @@ InferredShapes::InferredShapes(const onnx::ModelProto& model, int64_t open_exten
     for (onnx::ValueInfoProto& output : *copy.mutable_graph()->mutable_output()) {
       output.mutable_type()->mutable_tensor_type()->clear_shape();
     }
+  }
+  PutCastsBeforeShapes(copy.mutable_graph()->mutable_node());
+  for (onnx::FunctionProto& function : *copy.mutable_functions()) {
+    PutCastsBeforeShapes(function.mutable_node());
   }
   try {
     const onnx::ShapeInferenceOptions options(false, 0, true);
