@@ -5,6 +5,7 @@
 #include "apps/hif8-report/inspect.h"
 #include "apps/hif8-report/pair_report.h"
 #include "apps/hif8-report/task.h"
+#include "formats/builtin.h"
 #include "lib/core/error.h"
 #include "lib/core/output_dir.h"
 #include "lib/report/advice.h"
@@ -220,7 +221,8 @@ void Run(const cli::ParsedOptions& options, cli::Console& console) {
   }
   if (options.Flag("advise")) {
     const auto top = static_cast<size_t>(options.Count("top").value_or(kUsualAdvice));
-    const std::vector<Advice> advice = Advise(ReadReport(options.Text("OUT")), top);
+    const std::vector<Advice> advice =
+        Advise(ReadReport(options.Text("OUT")), BuiltinFormats(), top);
     console.Print(console.json() ? AdviceJson(advice) : AdviceText(advice));
     return;
   }

@@ -100,6 +100,7 @@ FormatComparison::Rounding FormatComparison::MakeRounding(
   const NumberFormat& format = *choice.format;
   const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *operand.rule;
   const ScaleParams params = ParamsFor(operand, format);
+  if (cached && format.tile_scales()) return {};  // a cache has one static scale
   if (choice.rule != nullptr && cached && !ForCaches(rule)) return {};
   if (std::optional<TileScaling> dynamic = DynamicScaling(format, params, operand)) {
     const bool mixed = model_.activations()[static_cast<size_t>(index)].mixed_axes;

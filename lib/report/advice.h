@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/numeric/number_format.h"
 #include "lib/report/report.h"
 
 namespace hif8 {
@@ -19,7 +20,9 @@ struct ComparedChoice {
 };
 
 struct Advice {
-  std::string layer;  // empty: all layers, by the mean of their finite SQNR
+  // One, or all that share the operand (or the input of an output), separated by commas; empty: all
+  // layers, by the mean of their finite SQNR.
+  std::string layer;
   std::string operand;
   ComparedChoice now, better;
   double gain_db = 0;
@@ -27,9 +30,10 @@ struct Advice {
 };
 
 // What gains at least 0.1 dB. First what helps all layers, then single layers that gain more than
-// they would by that, most first; at most `top` of these (0: all).
+// they would by that, most first; at most `top` of these (0: all). Each line of advice alone makes
+// a recipe that is accepted: `formats` say which rule they need.
 // Throws kUsage with a way to get them when the report compares nothing.
-std::vector<Advice> Advise(const Report& report, size_t top);
+std::vector<Advice> Advise(const Report& report, const FormatRegistry& formats, size_t top);
 
 std::string AdviceText(const std::vector<Advice>& advice);
 std::string AdviceJson(const std::vector<Advice>& advice);

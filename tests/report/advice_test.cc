@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "formats/builtin.h"
 #include "lib/core/error.h"
 #include "tests/report/sample_report.h"
 
@@ -40,16 +41,16 @@ TEST(Advice, NamesLayersByWhatTheyGain) {
                 Row("b.c", "weight", "mxfp8", 25), Row("b.c", "weight", "hif8", 30),
                 Row("b.c", "weight", "int8", 31), Row("d'e", "weight", "mxfp8", 33),
                 Row("d'e", "weight", "hif8", 30)});
-  const std::vector<Advice> advice = Advise(report, 0);
+  const std::vector<Advice> advice = Advise(report, BuiltinFormats(), 0);
   ASSERT_EQ(advice.size(), 2u) << "0.05 dB is nothing, and no format is better for all";
   EXPECT_EQ(advice[0].layer, "d'e");
   EXPECT_EQ(advice[0].now.Name(), "hif8");
   EXPECT_EQ(advice[0].better.Name(), "mxfp8");
   EXPECT_DOUBLE_EQ(advice[0].gain_db, 3);
-  EXPECT_EQ(advice[0].how, "- {match: '^d\\''e$', weights: {format: mxfp8}}");
+  EXPECT_EQ(advice[0].how, "- {match: '^d\\''e$', weights: {format: mxfp8, rule: max}}");
   EXPECT_EQ(advice[1].layer, "b.c");
   EXPECT_EQ(advice[1].how, "- {match: '^b\\.c$', weights: {format: int8}}");
-  EXPECT_EQ(Advise(report, 1).size(), 1u);
+  EXPECT_EQ(Advise(report, BuiltinFormats(), 1).size(), 1u);
 }
 
 TEST(Advice, WhatHelpsAllIsSaidOnce) {
@@ -57,7 +58,7 @@ TEST(Advice, WhatHelpsAllIsSaidOnce) {
       Compared({Row("a", "activation", "hif8", 30), Row("a", "activation", "hif8:mse", 31),
                 Row("b.c", "activation", "hif8", 30), Row("b.c", "activation", "hif8:mse", 32),
                 Row("b.c", "activation", "int8", 34)});
-  const std::vector<Advice> advice = Advise(report, 0);
+  const std::vector<Advice> advice = Advise(report, BuiltinFormats(), 0);
   ASSERT_EQ(advice.size(), 2u);
   EXPECT_EQ(advice[0].layer, "");
   EXPECT_EQ(advice[0].better.Name(), "hif8:mse") << "int8 was not measured for every layer";
@@ -78,13 +79,33 @@ TEST(Advice, OutputsAndTheCacheHaveTheirOwnKeys) {
                             Row("attn.k", "k", "hif8", 30), Row("attn.k", "k", "int8", 33)});
   report.kv_cache.push_back({"attn", OperandReport{}, std::nullopt});
   report.kv_cache[0].k->format = "hif8";
-  const std::vector<Advice> advice = Advise(report, 0);
+  const std::vector<Advice> advice = Advise(report, BuiltinFormats(), 0);
   ASSERT_EQ(advice.size(), 2u);
   EXPECT_EQ(advice[0].how, "--set kv_cache.format=int8");
-  EXPECT_EQ(advice[1].how, "--set weights.format=mxfp8 --set activations.format=mxfp8");
+  EXPECT_EQ(advice[1].how,
+            "--set weights.format=mxfp8 --set weights.rule=max "
+            "--set activations.format=mxfp8 --set activations.rule=max");
   // No choice is the output that was written.
   report.layers[0].activation->format = "int8";
-  EXPECT_EQ(Advise(report, 0).size(), 1u);
+  EXPECT_EQ(Advise(report, BuiltinFormats(), 0).size(), 1u);
+}
+
+TEST(Advice, LayersThatShareAnInputAreOneLine) {
+  const Report report =
+      Compared({Row("a", "activation", "hif8", 30.25), Row("a", "activation", "int8", 33.5),
+                Row("a", "output", "hif8", 30), Row("a", "output", "int8", 31),
+                Row("b.c", "activation", "hif8", 29), Row("b.c", "activation", "int8", 25),
+                Row("b.c", "output", "hif8", 30), Row("b.c", "output", "int8", 20),
+                Row("d'e", "activation", "hif8", 30.25), Row("d'e", "activation", "int8", 33.5),
+                Row("d'e", "output", "hif8", 28), Row("d'e", "output", "int8", 33)});
+  const std::vector<Advice> advice = Advise(report, BuiltinFormats(), 0);
+  ASSERT_EQ(advice.size(), 2u) << "what helps all is enough for the inputs";
+  EXPECT_EQ(advice[0].how, "--set activations.format=int8");
+  EXPECT_EQ(advice[1].layer, "a, d'e");
+  EXPECT_DOUBLE_EQ(advice[1].now.sqnr_db, 29);
+  EXPECT_DOUBLE_EQ(advice[1].better.sqnr_db, 32);
+  EXPECT_EQ(advice[1].how,
+            "- {match: '^(a|d\\''e)$', weights: {format: int8}, activations: {format: int8}}");
 }
 
 TEST(Advice, ExactAndEqualChoices) {
@@ -92,7 +113,7 @@ TEST(Advice, ExactAndEqualChoices) {
   const std::vector<Advice> advice =
       Advise(Compared({Row("a", "weight", "hif8", 30), Row("a", "weight", "mxfp8", inf),
                        Row("b.c", "weight", "hif8", inf), Row("b.c", "weight", "mxfp8", inf)}),
-             0);
+             BuiltinFormats(), 0);
   ASSERT_EQ(advice.size(), 1u);
   EXPECT_EQ(advice[0].layer, "a");
   EXPECT_EQ(advice[0].gain_db, inf);
@@ -101,13 +122,13 @@ TEST(Advice, ExactAndEqualChoices) {
 
 TEST(Advice, NothingComparedSaysHow) {
   try {
-    Advise(hif8::testing::SampleReport(), 0);
+    Advise(hif8::testing::SampleReport(), BuiltinFormats(), 0);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUsage);
     EXPECT_THAT(error.hint(), HasSubstr("--compare"));
   }
-  EXPECT_THAT(AdviceText(Advise(Compared({Row("a", "weight", "hif8", 30)}), 0)),
+  EXPECT_THAT(AdviceText(Advise(Compared({Row("a", "weight", "hif8", 30)}), BuiltinFormats(), 0)),
               HasSubstr("nothing that was compared is better"));
 }
 
