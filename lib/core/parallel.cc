@@ -18,22 +18,37 @@ namespace {
 
 std::atomic<int> thread_setting{0};
 thread_local const ParallelScope::Pool* current_pool = nullptr;
+thread_local bool serial = false;
+
+// What concurrent bodies threw first.
+class FirstFailure {
+ public:
+  void Keep() {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::current_exception();
+  }
+  void Rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
 
 void RunInPool(const ParallelScope::Pool& pool, size_t n, const std::function<void(size_t)>& body) {
-  std::mutex mutex;
-  std::exception_ptr failure;
+  FirstFailure failure;
   pool(n, [&](size_t i) {
     // Loops within the body do not wait for threads that wait for the body.
     const ParallelScope::Pool* const outer = std::exchange(current_pool, nullptr);
     try {
       body(i);
     } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
+      failure.Keep();
     }
     current_pool = outer;
   });
-  if (failure) std::rethrow_exception(failure);
+  failure.Rethrow();
 }
 
 #ifdef HIF8_THREAD_SANITIZER
@@ -42,15 +57,13 @@ void RunInPool(const ParallelScope::Pool& pool, size_t n, const std::function<vo
 // same concurrency, visibly ordered.
 void RunConcurrently(size_t n, const std::function<void(size_t)>& body) {
   std::atomic<size_t> next{0};
-  std::mutex mutex;
-  std::exception_ptr failure;
+  FirstFailure failure;
   auto work = [&] {
     for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) {
       try {
         body(i);
       } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
+        failure.Keep();
         next = n;
       }
     }
@@ -61,7 +74,7 @@ void RunConcurrently(size_t n, const std::function<void(size_t)>& body) {
   }
   work();
   for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  failure.Rethrow();
 }
 #else
 void RunConcurrently(size_t n, const std::function<void(size_t)>& body) {
@@ -77,6 +90,7 @@ void RunConcurrently(size_t n, const std::function<void(size_t)>& body) {
 void SetThreads(int threads) { thread_setting = threads; }
 
 int Threads() {
+  if (serial) return 1;
   const int set = thread_setting;
   if (set > 0) return set;
   const unsigned found = std::thread::hardware_concurrency();
@@ -92,6 +106,10 @@ void ParallelFor(size_t n, const std::function<void(size_t)>& body) {
   if (current_pool != nullptr) return RunInPool(*current_pool, n, body);
   RunConcurrently(n, body);
 }
+
+SerialScope::SerialScope() : outer_(std::exchange(serial, true)) {}
+
+SerialScope::~SerialScope() { serial = outer_; }
 
 ParallelScope::ParallelScope(Pool pool)
     : pool_(std::move(pool)), outer_(std::exchange(current_pool, &pool_)) {}

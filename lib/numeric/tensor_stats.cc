@@ -215,6 +215,15 @@ uint64_t TensorStats::samples() const { return impl_->trace.size(); }
 float TensorStats::amax() const { return std::bit_cast<float>(impl_->amax_bits); }
 std::span<const float> TensorStats::trace() const { return impl_->trace; }
 
+void TensorStats::TakeTrace(std::vector<float>* out) {
+  out->insert(out->end(), impl_->trace.begin(), impl_->trace.end());
+  impl_->trace.clear();
+}
+
+void TensorStats::AppendTrace(std::span<const float> amaxes) {
+  impl_->trace.insert(impl_->trace.end(), amaxes.begin(), amaxes.end());
+}
+
 std::vector<MagnitudeBin> TensorStats::Bins() const {
   const StatsBins all = impl_->Bins();
   std::vector<MagnitudeBin> bins;

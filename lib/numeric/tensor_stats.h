@@ -65,6 +65,10 @@ class TensorStats {
   float amax() const;        // largest finite magnitude, 0 when none
   // amax of each sample in order; NaN marks a sample in which a non-finite value occurred.
   std::span<const float> trace() const;
+  // Moves the trace to the end of `out`, and appends to it: for samples that are counted in another
+  // order than they have.
+  void TakeTrace(std::vector<float>* out);
+  void AppendTrace(std::span<const float> amaxes);
 
   // Nonzero magnitudes in rising order.
   std::vector<MagnitudeBin> Bins() const;

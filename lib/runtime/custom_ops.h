@@ -15,15 +15,32 @@
 
 namespace hif8 {
 
+// Where the taps of one run report. The engine computes the nodes of a run, one after the other, in
+// the thread that asked for it, so that they find it there.
+struct TapRun {
+  TapSink* sink = nullptr;        // may be null
+  std::exception_ptr error = {};  // what the sink threw, because it cannot pass through the engine
+
+  class Scope {
+   public:
+    explicit Scope(TapRun* run);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    TapRun* outer_;
+  };
+};
+
 // Operators that one session or one library registers. Must outlive the session.
 class CustomOps {
  public:
   // `api_version`: the one that the engine was asked for; it refuses operators of a later one.
   explicit CustomOps(uint32_t api_version) : api_version_(api_version) {}
 
-  // Domain kTapDomain; Observe and Compare report to `sink`, which may be null. What the sink
-  // throws is kept in `*error`, because it cannot pass through the engine.
-  void AddTaps(TapSink* sink, std::exception_ptr* error);
+  // Domain kTapDomain; Observe and Compare report to the TapRun of their thread.
+  void AddTaps();
   // name(x, scale) -> x rounded to the grid of `format` at that scale, all fp32, as
   // NumberFormat::QuantizeDequantize does it. `scale` has one element or broadcasts against x.
   void AddQuantizeDequantize(const std::string& domain, const std::string& name,

@@ -1,7 +1,6 @@
 #include "lib/runtime/passes.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -11,63 +10,44 @@
 #include <string>
 #include <utility>
 
-#include "lib/core/error.h"
-#include "lib/core/interrupt.h"
-#include "lib/core/memory.h"
-#include "lib/core/one_ahead.h"
+#include "lib/runtime/data_runs.h"
 
 namespace hif8 {
 namespace {
 
-// Reads every run, or as many as make up `samples` (0: all), and gives it to `body`, while the next
-// one is being read; errors tell which file was being run.
-void ForEachRun(Dataset& data, const std::string& stage, LogSink& log,
-                const std::function<void(const DataRun&)>& body, uint64_t samples = 0) {
-  const size_t runs = data.runs();
-  size_t next = 0;
-  uint64_t read = 0;
-  OneAhead<DataRun> reader([&]() -> std::optional<DataRun> {
-    if (next == runs || (samples > 0 && read >= samples)) return std::nullopt;
-    DataRun run = data.Read(next++);
-    read += run.samples;
-    return run;
-  });
-  uint64_t seen = 0;
-  for (size_t i = 0; i < runs && (samples == 0 || seen < samples); ++i) {
-    CheckInterrupt();
-    log.Progress(stage, samples == 0 ? i : seen, samples == 0 ? runs : samples);
-    const DataRun run = reader.Take().value();
-    seen += run.samples;
-    try {
-      body(run);
-      CheckOwnMemory("the run of " + std::to_string(run.samples) +
-                     (run.samples == 1 ? " sample" : " samples"));
-    } catch (const Error& error) {
-      if (!error.where().empty() || error.code() == ErrorCode::kInterrupted) throw;
-      const bool unsuited = data.synthetic() && error.hint().empty();
-      throw Error(error.code(), error.message(),
-                  unsuited ? "made-up data may not suit this model: give real data" : error.hint(),
-                  run.where);
-    }
-  }
-  const uint64_t total = samples == 0 ? runs : samples;
-  log.Progress(stage, total, total);
-}
-
-class StatsSink : public TapSink {
+// Records of all runs that the worker had; where they are shown to an observer, there is one
+// worker.
+class StatsWorker : public RunWorker, private TapSink {
  public:
-  StatsSink(size_t count, const ActivationObserver& observer) : stats(count), observer_(observer) {}
+  StatsWorker(Session& session, size_t count, const ActivationObserver& observer,
+              std::vector<std::vector<float>>* traces)
+      : stats(count), session_(session), observer_(observer), traces_(*traces) {}
+
+  void Run(const DataRun& run) override {
+    samples_ = run.samples;
+    session_.Run(run.inputs, this);
+  }
+  void Commit(const DataRun&) override {
+    for (const size_t at : observed_) stats[at].TakeTrace(&traces_[at]);
+    observed_.clear();
+  }
+
+  std::vector<TensorStats> stats;  // without traces
+
+ private:
   void Observe(int id, const TensorView& x) override {
-    stats[static_cast<size_t>(id)].Add(x, samples);
-    if (observer_) observer_(id, x, samples);
+    const auto at = static_cast<size_t>(id);
+    stats[at].Add(x, samples_);
+    observed_.push_back(at);
+    if (observer_) observer_(id, x, samples_);
   }
   void Compare(int, const TensorView&, const TensorView&) override {}
 
-  std::vector<TensorStats> stats;
-  size_t samples = 1;  // of the run
-
- private:
+  Session& session_;
   const ActivationObserver& observer_;
+  std::vector<std::vector<float>>& traces_;
+  std::vector<size_t> observed_;  // in the current run
+  size_t samples_ = 1;            // of the current run
 };
 
 Tensor Copy(const TensorView& view) {
@@ -157,6 +137,7 @@ void CompareArgmax(std::span<const float> x, std::span<const float> y, const Sha
   }
 }
 
+// Outputs of the whole networks, run by run.
 class OutputComparer {
  public:
   OutputComparer(const std::vector<std::string>& names, LogSink& log) : log_(log) {
@@ -196,47 +177,130 @@ class OutputComparer {
   std::set<size_t> warned_;
 };
 
+Measurement SizedFor(const MeasureOptions& options) {
+  Measurement sized;
+  sized.activation.resize(options.activations);
+  sized.output.resize(options.layers);
+  sized.accumulated.resize(options.layers);
+  return sized;
+}
+
+void Merge(const std::vector<ErrorMetrics>& from, std::vector<ErrorMetrics>* into) {
+  for (size_t i = 0; i < from.size(); ++i) (*into)[i].Merge(from[i]);
+}
+
+// Both networks over one run; what it gives is added up run by run, so that sums do not depend on
+// who had which.
+class MeasureWorker : public RunWorker {
+ public:
+  MeasureWorker(const EvaluationGraphs& graphs, const MeasureOptions& options, Session& original,
+                Session& quantized, OutputComparer* comparer, Measurement* total)
+      : options_(options),
+        original_(original),
+        quantized_(quantized),
+        comparer_(*comparer),
+        total_(*total),
+        layers_(options.layers),
+        original_sink_(graphs.original_taps, options, &part_, &layers_),
+        quantized_sink_(graphs.quantized_taps, &part_, &layers_) {}
+
+  void Run(const DataRun& run) override {
+    part_ = SizedFor(options_);
+    x_ = original_.Run(run.inputs, &original_sink_);
+    y_ = quantized_.Run(run.inputs, &quantized_sink_);
+  }
+  void Commit(const DataRun& run) override {
+    Merge(part_.activation, &total_.activation);
+    Merge(part_.output, &total_.output);
+    Merge(part_.accumulated, &total_.accumulated);
+    comparer_.Add(x_, y_);
+    total_.samples += run.samples;
+    for (std::deque<Tensor>& layer : layers_) layer.clear();
+  }
+
+ private:
+  const MeasureOptions& options_;
+  Session& original_;
+  Session& quantized_;
+  OutputComparer& comparer_;
+  Measurement& total_;
+  Measurement part_;
+  LayerOutputs layers_;
+  OriginalSink original_sink_;
+  QuantizedSink quantized_sink_;
+  std::vector<Tensor> x_, y_;
+};
+
+// Networks that are compared with the first one in one pass.
+struct Variants {
+  explicit Variants(Session& original) : first(original) {}
+  Session& first;
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<OutputComparer> comparers;  // parallel to them
+  uint64_t samples = 0;
+};
+
+class VariantWorker : public RunWorker {
+ public:
+  explicit VariantWorker(Variants* variants)
+      : variants_(*variants), y_(variants->sessions.size()) {}
+
+  void Run(const DataRun& run) override {
+    x_ = variants_.first.Run(run.inputs);
+    for (size_t i = 0; i < y_.size(); ++i) y_[i] = variants_.sessions[i]->Run(run.inputs);
+  }
+  void Commit(const DataRun& run) override {
+    for (size_t i = 0; i < y_.size(); ++i) variants_.comparers[i].Add(x_, y_[i]);
+    variants_.samples += run.samples;
+  }
+
+ private:
+  Variants& variants_;
+  std::vector<Tensor> x_;
+  std::vector<std::vector<Tensor>> y_;
+};
+
 }  // namespace
 
 std::vector<TensorStats> CollectStats(const RunnableGraph& graph, Dataset& data, size_t count,
                                       const std::string& stage, LogSink& log,
                                       const ActivationObserver& observer) {
-  StatsSink sink(count, observer);
-  Session session(graph,
-                  {.threads = 0, .alone = true, .log = &log, .taps = &sink, .operators = {}});
-  ForEachRun(data, stage, log, [&](const DataRun& run) {
-    sink.samples = run.samples;
-    session.Run(run.inputs);
+  const DataRuns runs(data, {.one_by_one = observer != nullptr});
+  Session session(graph, {.threads = runs.session_threads(),
+                          .alone = true,
+                          .log = &log,
+                          .taps = nullptr,
+                          .operators = {}});
+  std::vector<std::vector<float>> traces(count);
+  std::deque<StatsWorker> workers;
+  runs.ForEach(stage, log, [&]() -> RunWorker& {
+    return workers.emplace_back(session, count, observer, &traces);
   });
-  return std::move(sink.stats);
+  std::vector<TensorStats> stats = std::move(workers.front().stats);
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t w = 1; w < workers.size(); ++w) stats[i].Merge(workers[w].stats[i]);
+    stats[i].AppendTrace(traces[i]);
+  }
+  return stats;
 }
 
 Measurement MeasureGraphs(const EvaluationGraphs& graphs, Dataset& data,
                           const MeasureOptions& options, LogSink& log) {
-  Measurement result;
-  result.activation.resize(options.activations);
-  result.output.resize(options.layers);
-  result.accumulated.resize(options.layers);
-  LayerOutputs outputs(options.layers);
-  OriginalSink original_sink(graphs.original_taps, options, &result, &outputs);
-  QuantizedSink quantized_sink(graphs.quantized_taps, &result, &outputs);
-  Session original(graphs.original, {.threads = 0,
-                                     .alone = false,
-                                     .log = &log,
-                                     .taps = &original_sink,
-                                     .operators = options.operators});
-  Session quantized(graphs.quantized, {.threads = 0,
-                                       .alone = false,
-                                       .log = &log,
-                                       .taps = &quantized_sink,
-                                       .operators = options.operators});
+  const bool visited = std::any_of(options.quantized.begin(), options.quantized.end(),
+                                   [](const auto& entry) { return entry.second.visit != nullptr; });
+  const DataRuns runs(data, {.one_by_one = visited});
+  const SessionOptions session{.threads = runs.session_threads(),
+                               .alone = false,
+                               .log = &log,
+                               .taps = nullptr,
+                               .operators = options.operators};
+  Session original(graphs.original, session);
+  Session quantized(graphs.quantized, session);
+  Measurement result = SizedFor(options);
   OutputComparer comparer(original.output_names(), log);
-  ForEachRun(data, options.stage, log, [&](const DataRun& run) {
-    const std::vector<Tensor> x = original.Run(run.inputs);
-    const std::vector<Tensor> y = quantized.Run(run.inputs);
-    comparer.Add(x, y);
-    for (std::deque<Tensor>& layer : outputs) layer.clear();
-    result.samples += run.samples;
+  std::deque<MeasureWorker> workers;
+  runs.ForEach(options.stage, log, [&]() -> RunWorker& {
+    return workers.emplace_back(graphs, options, original, quantized, &comparer, &result);
   });
   result.outputs = comparer.Take();
   return result;
@@ -246,30 +310,27 @@ std::vector<Measurement> MeasureVariantGraphs(const RunnableGraph& original, siz
                                               const std::function<RunnableGraph(size_t)>& variant,
                                               Dataset& data, const VariantOptions& options,
                                               LogSink& log) {
-  const SessionOptions session{
-      .threads = 0, .alone = false, .log = &log, .taps = nullptr, .operators = options.operators};
+  const DataRuns runs(data, {.samples = options.samples});
+  const SessionOptions session{.threads = runs.session_threads(),
+                               .alone = false,
+                               .log = &log,
+                               .taps = nullptr,
+                               .operators = options.operators};
   Session first(original, session);
   std::vector<Measurement> results;
   while (results.size() < count) {
-    const size_t begin = results.size();
-    const size_t size = std::min(options.at_once, count - begin);
-    std::vector<std::unique_ptr<Session>> others;
-    std::vector<OutputComparer> comparers;
-    for (size_t i = 0; i < size; ++i) {
-      others.push_back(std::make_unique<Session>(variant(begin + i), session));
-      comparers.emplace_back(first.output_names(), log);
+    Variants variants(first);
+    for (size_t i = results.size(); i < count && variants.sessions.size() < options.at_once; ++i) {
+      variants.sessions.push_back(std::make_unique<Session>(variant(i), session));
+      variants.comparers.emplace_back(first.output_names(), log);
     }
-    uint64_t samples = 0;
-    const auto compare = [&](const DataRun& run) {
-      const std::vector<Tensor> x = first.Run(run.inputs);
-      for (size_t i = 0; i < size; ++i) comparers[i].Add(x, others[i]->Run(run.inputs));
-      samples += run.samples;
-    };
-    ForEachRun(data, options.stage, NullLog(), compare, options.samples);
-    for (OutputComparer& comparer : comparers) {
+    std::deque<VariantWorker> workers;
+    runs.ForEach(options.stage, NullLog(),
+                 [&]() -> RunWorker& { return workers.emplace_back(&variants); });
+    for (OutputComparer& comparer : variants.comparers) {
       Measurement& result = results.emplace_back();
       result.outputs = comparer.Take();
-      result.samples = samples;
+      result.samples = variants.samples;
     }
     log.Progress(options.stage, results.size(), count);
   }

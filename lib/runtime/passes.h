@@ -29,8 +29,7 @@ struct MeasureOptions {
   std::string stage;
 };
 
-// Runs both networks over the same data, one run after the other. Outputs of the layers of one run
-// are held in memory.
+// Runs both networks over the same data. Outputs of the layers of a run are held in memory.
 Measurement MeasureGraphs(const EvaluationGraphs& graphs, Dataset& data,
                           const MeasureOptions& options, LogSink& log);
 

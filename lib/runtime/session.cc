@@ -119,7 +119,7 @@ Tensor ToTensor(Ort::Value value) {
 }  // namespace
 
 struct Session::Impl {
-  std::exception_ptr tap_error;
+  TapSink* taps = nullptr;
   EngineLog log;
   CustomOps operators{ORT_API_VERSION};
   Ort::Session session{nullptr};
@@ -133,7 +133,8 @@ Session::Session(const RunnableGraph& graph, const SessionOptions& options)
   InitEngine();
   Translated("loading the model into ONNX Runtime", [&] {
     impl_->log.sink = options.log != nullptr ? options.log : &NullLog();
-    impl_->operators.AddTaps(options.taps, &impl_->tap_error);
+    impl_->taps = options.taps;
+    impl_->operators.AddTaps();
     for (const NativeOperator& native : options.operators) {
       const auto add = native.dynamic ? &CustomOps::AddDynamicQuantizeDequantize
                                       : &CustomOps::AddQuantizeDequantize;
@@ -160,7 +161,7 @@ Session::~Session() = default;
 const std::vector<std::string>& Session::input_names() const { return impl_->inputs; }
 const std::vector<std::string>& Session::output_names() const { return impl_->outputs; }
 
-std::vector<Tensor> Session::Run(const NamedTensors& inputs) {
+std::vector<Tensor> Session::Run(const NamedTensors& inputs, TapSink* taps) {
   CheckInterrupt();
   std::vector<const char*> input_names;
   std::vector<const char*> output_names;
@@ -173,7 +174,8 @@ std::vector<Tensor> Session::Run(const NamedTensors& inputs) {
     tensors.push_back(Aligned(found->second));
   }
   for (const std::string& name : impl_->outputs) output_names.push_back(name.c_str());
-  impl_->tap_error = nullptr;
+  TapRun run{.sink = taps != nullptr ? taps : impl_->taps};
+  const TapRun::Scope scope(&run);
   return Translated("running the model", [&] {
     values.reserve(tensors.size());
     for (const Tensor& tensor : tensors) {
@@ -187,7 +189,7 @@ std::vector<Tensor> Session::Run(const NamedTensors& inputs) {
       results = impl_->session.Run(Ort::RunOptions(), input_names.data(), values.data(),
                                    values.size(), output_names.data(), output_names.size());
     } catch (const Ort::Exception&) {
-      if (impl_->tap_error) std::rethrow_exception(std::exchange(impl_->tap_error, nullptr));
+      if (run.error) std::rethrow_exception(run.error);
       throw;
     }
     std::vector<Tensor> outputs;

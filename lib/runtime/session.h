@@ -29,7 +29,7 @@ struct SessionOptions {
   // giving their processors away, where they would only be in another's way.
   bool alone = false;
   LogSink* log = nullptr;   // what the engine complains about; null: nowhere
-  TapSink* taps = nullptr;  // null: taps pass their input on and report nothing
+  TapSink* taps = nullptr;  // for runs that are given none; null: taps report nothing
   std::vector<NativeOperator> operators;
 };
 
@@ -46,11 +46,12 @@ class Session {
   const std::vector<std::string>& input_names() const;
   const std::vector<std::string>& output_names() const;
 
-  // One run, not to be called by two threads at a time. Tensors under other names than the graph's
-  // inputs are ignored. Returns the outputs in the graph's order; they own their memory, which is
-  // the engine's. An output that is no tensor, or of an element type without a DType, has a null
-  // owner. Throws kModel when the engine refuses the data, kInterrupted, and whatever a tap threw.
-  std::vector<Tensor> Run(const NamedTensors& inputs);
+  // One run; several threads may each have one at a time, with taps of their own (null: those of
+  // the options). Tensors under other names than the graph's inputs are ignored. Returns the
+  // outputs in the graph's order; they own their memory, which is the engine's. An output that is
+  // no tensor, or of an element type without a DType, has a null owner. Throws kModel when the
+  // engine refuses the data, kInterrupted, and whatever a tap threw.
+  std::vector<Tensor> Run(const NamedTensors& inputs, TapSink* taps = nullptr);
 
  private:
   struct Impl;

@@ -14,31 +14,27 @@
 namespace hif8 {
 namespace {
 
+thread_local TapRun* current_run = nullptr;
+
 class TapOp;
 
 class TapKernel : public GuardedKernel<TapKernel> {
  public:
-  TapKernel(const TapOp& op, Ort::ConstKernelInfo info)
-      : op_(op),
-        id_(static_cast<int>(info.GetAttribute<int64_t>(std::string(kTapIdAttribute).c_str()))) {}
+  TapKernel(const TapOp&, Ort::ConstKernelInfo info)
+      : id_(static_cast<int>(info.GetAttribute<int64_t>(std::string(kTapIdAttribute).c_str()))) {}
   void Compute(Ort::KernelContext context) const;
 
  private:
-  const TapOp& op_;
+  void Report(const Ort::KernelContext& context, const TensorView& x, TapSink* sink) const;
+
   int id_;
 };
 
 // Observe (one input, any float type: one operator of that name for each) and Compare (two inputs).
 class TapOp : public SameShapeOp<TapOp, TapKernel> {
  public:
-  TapOp(uint32_t api_version, std::string_view name, size_t inputs, ONNXTensorElementDataType type,
-        TapSink* sink, std::exception_ptr* error)
-      : SameShapeOp(api_version),
-        sink_(sink),
-        error_(error),
-        name_(name),
-        inputs_(inputs),
-        type_(type) {
+  TapOp(uint32_t api_version, std::string_view name, size_t inputs, ONNXTensorElementDataType type)
+      : SameShapeOp(api_version), name_(name), inputs_(inputs), type_(type) {
     // The output is the input's own buffer, whoever else reads that.
     GetAliasMap = FirstToFirst;
     ReleaseAliasMap = ReleaseFirstToFirst;
@@ -47,9 +43,6 @@ class TapOp : public SameShapeOp<TapOp, TapKernel> {
   const char* GetName() const { return name_.c_str(); }
   size_t GetInputTypeCount() const { return inputs_; }
   ONNXTensorElementDataType GetInputType(size_t) const { return type_; }
-
-  TapSink* sink_;
-  std::exception_ptr* error_;
 
  private:
   std::string name_;
@@ -72,7 +65,21 @@ void TapKernel::Compute(Ort::KernelContext context) const {
   if (void* copy = output.GetTensorMutableRawData(); copy != x.data && x.bytes() > 0) {
     std::memcpy(copy, x.data, x.bytes());
   }
-  if (op_.sink_ == nullptr) return;
+  if (current_run == nullptr) {
+    throw Error(ErrorCode::kBug, "the engine computes a tap in a thread that started no run");
+  }
+  if (current_run->sink == nullptr) return;
+  try {
+    CheckInterrupt();
+    Report(context, x, current_run->sink);
+  } catch (...) {
+    current_run->error = std::current_exception();
+    throw;
+  }
+}
+
+void TapKernel::Report(const Ort::KernelContext& context, const TensorView& x,
+                       TapSink* sink) const {
   // The engine's threads, which wait for this one, share in what the sink does.
   const ParallelScope scope([&](size_t n, const std::function<void(size_t)>& body) {
     auto* const data = const_cast<std::function<void(size_t)>*>(&body);
@@ -80,33 +87,30 @@ void TapKernel::Compute(Ort::KernelContext context) const {
     context.ParallelFor(RunInEngine, n, 0, data);
     ComesAfter(reinterpret_cast<const char*>(data) + 1);
   });
-  try {
-    CheckInterrupt();
-    if (context.GetInputCount() == 1) {
-      op_.sink_->Observe(id_, x);
-    } else {
-      const TensorView y = ViewOf(context.GetInput(1));
-      if (x.shape != y.shape) {
-        throw Error(ErrorCode::kBug, "tap " + std::to_string(id_) + " compares shape " +
-                                         ShapeText(x.shape) + " with " + ShapeText(y.shape));
-      }
-      op_.sink_->Compare(id_, x, y);
-    }
-  } catch (...) {
-    *op_.error_ = std::current_exception();
-    throw;
+  if (context.GetInputCount() == 1) {
+    sink->Observe(id_, x);
+    return;
   }
+  const TensorView y = ViewOf(context.GetInput(1));
+  if (x.shape != y.shape) {
+    throw Error(ErrorCode::kBug, "tap " + std::to_string(id_) + " compares shape " +
+                                     ShapeText(x.shape) + " with " + ShapeText(y.shape));
+  }
+  sink->Compare(id_, x, y);
 }
 
 }  // namespace
 
-void CustomOps::AddTaps(TapSink* sink, std::exception_ptr* error) {
+TapRun::Scope::Scope(TapRun* run) : outer_(std::exchange(current_run, run)) {}
+
+TapRun::Scope::~Scope() { current_run = outer_; }
+
+void CustomOps::AddTaps() {
   const std::string domain(kTapDomain);
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}) {
-    Add(domain, std::make_shared<TapOp>(api_version_, kObserveOp, 1, ToOrt(dtype), sink, error));
+    Add(domain, std::make_shared<TapOp>(api_version_, kObserveOp, 1, ToOrt(dtype)));
   }
-  Add(domain,
-      std::make_shared<TapOp>(api_version_, kCompareOp, 2, ToOrt(DType::kF32), sink, error));
+  Add(domain, std::make_shared<TapOp>(api_version_, kCompareOp, 2, ToOrt(DType::kF32)));
 }
 
 }  // namespace hif8

@@ -5,9 +5,9 @@
 
 namespace hif8 {
 
-// Called while the session runs, by one thread at a time, in the order in which the graph is
-// computed (a tap inside a loop body once per iteration). The views are valid during the call only.
-// An exception ends the run and comes out of Session::Run.
+// Called while the session runs, by the thread that asked for the run, in the order in which the
+// graph is computed (a tap inside a loop body once per iteration). The views are valid during the
+// call only. An exception ends the run and comes out of Session::Run.
 class TapSink {
  public:
   virtual ~TapSink() = default;
