@@ -157,7 +157,8 @@ class Pipeline {
     if (in_.config.mse.objective == "output" && in_.source != nullptr) {
       objective_.emplace(in_.model, result_.plan, *in_.source);
     }
-    if (in_.source == nullptr) return;
+    // Who is shown tensors sees them one after the other: not where nobody looks.
+    if (in_.source == nullptr || (!result_.delayed_study && !objective_)) return;
     in_.source->SetObserver([this](int activation, const TensorView& x, size_t samples) {
       if (result_.delayed_study) result_.delayed_study->Add(activation, x, samples);
       if (objective_) objective_->Add(activation, x);
