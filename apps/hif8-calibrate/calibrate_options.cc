@@ -274,7 +274,7 @@ std::vector<OptionSpec> OtherOptions() {
        .help = "folder for the quantized model, scales, recipe and report",
        .brief = true,
        .environment = false},
-      {.name = "force", .group = kOut, .help = "replace an output that exists", .brief = true},
+      {.name = "force", .group = kOut, .help = "replace an earlier result", .brief = true},
       {.name = "export",
        .kind = OptionKind::kChoice,
        .group = kOut,

@@ -48,7 +48,7 @@ cli::ProgramSpec MergeSpec() {
        .environment = false},
       {.name = "force",
        .group = OptionGroup::kOutput,
-       .help = "replace an output that exists",
+       .help = "replace an earlier result",
        .brief = true}};
   for (cli::OptionSpec& option : cli::CommonOptions({})) {
     // Completion and manual page are those of the program.

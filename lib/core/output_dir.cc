@@ -57,10 +57,6 @@ OutputDir::OutputDir(const fs::path& target, bool force, Unfinished unfinished)
     : target_(Normal(target)), unfinished_(unfinished), force_(force) {
   RequireReplaceable();
   std::error_code error;
-  const bool exists = fs::exists(fs::symlink_status(target_, error));
-  if (exists && !fs::is_directory(target_, error)) {
-    throw UsageError("the output exists and is no folder", "choose another -o", target_.string());
-  }
   fs::create_directories(target_.parent_path(), error);
   if (error) throw WriteError(target_.parent_path(), error.value());
   if (unfinished_ == Unfinished::kKeep) {
@@ -92,10 +88,22 @@ OutputDir::~OutputDir() {
 
 void OutputDir::RequireReplaceable() const {
   std::error_code error;
-  if (force_ || !fs::exists(fs::symlink_status(target_, error))) return;
-  if (fs::is_directory(target_, error) && fs::is_empty(target_, error)) return;
-  throw UsageError("the output already exists", "give --force to replace it, or another -o",
-                   target_.string());
+  if (!fs::exists(fs::symlink_status(target_, error))) return;
+  if (!fs::is_directory(target_, error)) {
+    throw UsageError("the output exists and is no folder", "choose another -o", target_.string());
+  }
+  if (fs::is_empty(target_, error)) return;
+  if (!force_) {
+    throw UsageError("the output already exists", "give --force to replace it, or another -o",
+                     target_.string());
+  }
+  // All else that lies there would be lost.
+  for (const char* const file : {kRecipe, kCalibration}) {
+    if (fs::exists(target_ / file, error)) continue;
+    throw UsageError("the output folder holds other things than an earlier result (it has no " +
+                         std::string(file) + "), and --force would delete them",
+                     "choose another -o, or empty the folder first", target_.string());
+  }
 }
 
 void OutputDir::Commit() {

@@ -19,9 +19,14 @@ class OutputDir {
     kKeep     // it stays for the next run while it holds finished files (see ResumeList)
   };
 
+  // Every result holds these files, by which a folder is known as one.
+  static constexpr const char* kRecipe = "recipe.yaml";
+  static constexpr const char* kCalibration = "calibration.yaml";
+
   // A link to a folder stays one: the folder that it names is replaced.
-  // Throws kUsage when `target` exists and `force` is false (an empty folder is no obstacle),
-  // kEnvironment when the parent cannot be written or another run is writing the same target.
+  // Throws kUsage when `target` exists and `force` is false (an empty folder is no obstacle), or
+  // when it is no earlier result, which `force` does not delete; kEnvironment when the parent
+  // cannot be written or another run is writing the same target.
   OutputDir(const std::filesystem::path& target, bool force,
             Unfinished unfinished = Unfinished::kRemove);
   ~OutputDir();
@@ -32,7 +37,7 @@ class OutputDir {
   const std::filesystem::path& path() const { return temporary_; }
   const std::filesystem::path& target() const { return target_; }
 
-  // Throws kUsage when without `force` another run has made the target meanwhile.
+  // Throws kUsage when the target is there meanwhile and may not be replaced.
   void Commit();
 
  private:

@@ -16,8 +16,8 @@ namespace hif8 {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kCalibration = "calibration.yaml";
-constexpr const char* kRecipe = "recipe.yaml";
+constexpr const char* kCalibration = OutputDir::kCalibration;
+constexpr const char* kRecipe = OutputDir::kRecipe;
 // What every part writes for itself.
 const std::set<std::string> kOwnFiles = {PartFile::kName, kCalibration, "report.json"};
 

@@ -29,7 +29,7 @@ CalibratedLayer MakeEntry(const Model& model, const Layer& layer, const Pipeline
 
 void WriteSideFiles(const Model& model, const PipelineResult& result,
                     const std::filesystem::path& dir) {
-  WriteFileAtomically(dir / "recipe.yaml", WriteRecipe(result.config));
+  WriteFileAtomically(dir / OutputDir::kRecipe, WriteRecipe(result.config));
   Calibration calibration;
   calibration.model = result.fingerprint;
   calibration.samples = result.calibration_samples;
@@ -39,7 +39,7 @@ void WriteSideFiles(const Model& model, const PipelineResult& result,
     if (!result.plan.layers[i].quantized) continue;
     calibration.layers.push_back(MakeEntry(model, model.layers()[i], result));
   }
-  WriteFileAtomically(dir / "calibration.yaml", FormatCalibration(calibration));
+  WriteFileAtomically(dir / OutputDir::kCalibration, FormatCalibration(calibration));
   if (result.delayed_study == nullptr) return;
   WriteFileAtomically(dir / "delayed_state.yaml",
                       result.delayed_study->State(model, result.fingerprint));
