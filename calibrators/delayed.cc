@@ -1,5 +1,6 @@
 // Rule `delayed`: the samples replayed as training steps; the estimate after the last one is mapped
 // to the target.
+#include "calibrators/amax_rule.h"
 #include "calibrators/rules.h"
 #include "lib/quant/delayed_scaling.h"
 

@@ -1,6 +1,7 @@
 // Rule `ema`: a running amax over the samples ("Quantile" in Ascend's AMCT).
 #include <cmath>
 
+#include "calibrators/amax_rule.h"
 #include "calibrators/rules.h"
 
 namespace hif8 {

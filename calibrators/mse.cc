@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "calibrators/amax_rule.h"
 #include "calibrators/rounding_errors.h"
 #include "calibrators/rules.h"
 #include "calibrators/tail_sums.h"

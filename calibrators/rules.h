@@ -14,7 +14,4 @@ std::shared_ptr<const Calibrator> MakeEmaRule();
 std::shared_ptr<const Calibrator> MakeDelayedRule();
 std::shared_ptr<const Calibrator> MakeCastRule();
 
-// The largest magnitude of finite values.
-float Amax(std::span<const float> values);
-
 }  // namespace hif8

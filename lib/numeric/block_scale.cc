@@ -278,23 +278,26 @@ void DecodeTiles(const NumberFormat& format, std::span<const uint8_t> codes,
   });
 }
 
+void ForEachScaleRun(const TileLayout& layout, std::span<const float> scales, size_t begin,
+                     size_t count, const std::function<void(size_t, size_t, ScaleOperand)>& body) {
+  ScaleLookup(layout, scales).ForEachRun(begin, begin + count, body);
+}
+
 void DecodePart(const NumberFormat& format, std::span<const uint8_t> codes,
                 const TileLayout& layout, std::span<const float> scales, size_t begin,
                 std::span<float> y) {
-  ScaleLookup(layout, scales)
-      .ForEachRun(begin, begin + y.size(), [&](size_t at, size_t n, ScaleOperand scale) {
-        format.Decode(codes.subspan(at - begin, n), scale, y.subspan(at - begin, n));
-      });
+  ForEachScaleRun(layout, scales, begin, y.size(), [&](size_t at, size_t n, ScaleOperand scale) {
+    format.Decode(codes.subspan(at - begin, n), scale, y.subspan(at - begin, n));
+  });
 }
 
 void DividePart(std::span<const float> x, const TileLayout& layout, std::span<const float> scales,
                 size_t begin, std::span<float> y) {
-  ScaleLookup(layout, scales)
-      .ForEachRun(begin, begin + y.size(), [&](size_t at, size_t n, ScaleOperand scale) {
-        for (size_t i = 0; i < n; ++i) {
-          y[at - begin + i] = x[at - begin + i] / scale.values[scale.per_value ? i : 0];
-        }
-      });
+  ForEachScaleRun(layout, scales, begin, y.size(), [&](size_t at, size_t n, ScaleOperand scale) {
+    for (size_t i = 0; i < n; ++i) {
+      y[at - begin + i] = x[at - begin + i] / scale.values[scale.per_value ? i : 0];
+    }
+  });
 }
 
 void SpreadTiles(const TileLayout& layout, std::span<const float> numbers, std::span<float> y) {

@@ -60,6 +60,10 @@ void DecodeTiles(const NumberFormat& format, std::span<const uint8_t> codes,
 void DecodePart(const NumberFormat& format, std::span<const uint8_t> codes,
                 const TileLayout& layout, std::span<const float> scales, size_t begin,
                 std::span<float> y);
+// Calls body(at, n, scale) for runs that make up elements [begin, begin + count), in memory order:
+// n elements from `at` on and their scales, one for all or one each. In the caller's thread.
+void ForEachScaleRun(const TileLayout& layout, std::span<const float> scales, size_t begin,
+                     size_t count, const std::function<void(size_t, size_t, ScaleOperand)>& body);
 // x[i] / its tile's scale for a part, in the caller's thread.
 void DividePart(std::span<const float> x, const TileLayout& layout, std::span<const float> scales,
                 size_t begin, std::span<float> y);

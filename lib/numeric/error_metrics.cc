@@ -99,7 +99,7 @@ void ErrorMetrics::CountRange(std::span<const float> x, float scale, float overf
   for (size_t begin = 0; begin < x.size(); begin += kPiece) {
     const size_t n = std::min(kPiece, x.size() - begin);
     // Division is monotone: where the largest value does not count, none does.
-    const uint32_t most_bits = ScanMagnitudes(x.data() + begin, n).most;
+    const uint32_t most_bits = LargestMagnitude(x.data() + begin, n);
     const auto most = std::bit_cast<float>(most_bits);
     if (most_bits < kInfinityBits && most / scale < overflow_threshold && most <= reference) {
       ranged_ += n;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "lib/numeric/exponent_fields.h"
 #include "lib/numeric/vector_kernels.h"
 
 namespace hif8 {
@@ -21,11 +22,34 @@ double ShareAtLeast(const MagnitudeBin& bin, double edge) {
 
 void ExponentHistogram::Add(std::span<const float> values) {
   ExponentFields fields{};
-  CountExponents(values.data(), values.size(), &fields);
+  CountExponents(values.data(), values.size(), 0, &fields);
   // Zeros have the exponent field of the subnormal values: only where there are some, look again.
   const uint64_t zeros = fields[0] == 0 ? 0 : ScanMagnitudes(values.data(), values.size()).zeros;
   for (size_t e = 0; e < counts_.size(); ++e) counts_[e] += fields[e];
   counts_[0] -= zeros;
+  zeros_ += zeros;
+}
+
+void ExponentHistogram::AddDivided(std::span<const float> values, float scale) {
+  const auto bits = std::bit_cast<uint32_t>(scale);
+  const auto shift = static_cast<int>(bits >> 23) - 127;
+  // A quotient of normal numbers has the difference of their exponents, less 1 where the dividend's
+  // significand is the smaller one; rounding never takes it to the next power of two.
+  ExponentFields fields{};
+  CountExponents(values.data(), values.size(), bits & 0x7FFFFF, &fields);
+  const uint64_t zeros = fields[0] == 0 ? 0 : ScanMagnitudes(values.data(), values.size()).zeros;
+  bool normal = shift > -127 && fields[0] == zeros && fields[254] + fields[255] == 0;
+  for (int e = 1; e < 254; ++e) {
+    if (fields[static_cast<size_t>(e)] > 0 && (e - shift < 1 || e - shift > 254)) normal = false;
+  }
+  if (!normal) {
+    std::vector<float> quotients(values.begin(), values.end());
+    for (float& q : quotients) q /= scale;
+    return Add(quotients);
+  }
+  for (int e = std::max(1, 1 + shift); e < std::min(254, 255 + shift); ++e) {
+    counts_[static_cast<size_t>(e - shift)] += fields[static_cast<size_t>(e)];
+  }
   zeros_ += zeros;
 }
 

@@ -17,6 +17,8 @@ namespace hif8 {
 class ExponentHistogram {
  public:
   void Add(std::span<const float> values);
+  // The same of values[i] / scale; `scale` is finite and above 0.
+  void AddDivided(std::span<const float> values, float scale);
   // `count` values of one exponent, -127 to 127.
   void Add(int exponent, uint64_t count);
   void AddZeros(uint64_t count) { zeros_ += count; }

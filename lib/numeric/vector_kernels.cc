@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
@@ -64,67 +65,36 @@ void ScanMagnitudesV(const float* x, size_t n, MagnitudeScan* out) {
   out->least = least == 0xFFFFFFFF ? least : least + 1;
 }
 
-// Exponents of up to kExponentBlock values as bytes: so few that a count of their vectors fits in a
-// byte.
-constexpr size_t kExponentBlock = 63 * 64;
-// Exponents that are counted one after the other, each in a pass over the bytes; more of them go
-// into a table.
-constexpr int32_t kMostPasses = 48;
-
-// How many of the n bytes, a multiple of the lanes, are equal to `value`.
-HWY_INLINE uint64_t CountBytes(const uint8_t* bytes, size_t n, uint8_t value) {
-  const hn::ScalableTag<uint8_t> d;
-  const auto wanted = hn::Set(d, value);
-  auto count = hn::Zero(d);
-  for (size_t i = 0; i < n; i += hn::Lanes(d)) {
-    count = hn::Sub(count, hn::VecFromMask(d, hn::Eq(hn::LoadU(d, bytes + i), wanted)));
-  }
-  const hn::Repartition<uint64_t, decltype(d)> d64;
-  return hn::GetLane(hn::SumOfLanes(d64, hn::SumsOf8(count)));
-}
-
-// n is a multiple of the lanes of bytes.
-void CountExponentBlock(const float* x, size_t n, uint64_t* counts) {
+uint32_t LargestMagnitudeV(const float* x, size_t n) {
   const DInt d;
-  const hn::RebindToUnsigned<DInt> du;
-  const hn::Rebind<uint8_t, DInt> bytes;
-  HWY_ALIGN uint8_t exponents[kExponentBlock];
   auto most = hn::Zero(d);
-  auto less = hn::Set(du, 0xFFFFFFFF);  // than the least above 0 by 1
-  for (size_t i = 0; i < n; i += hn::Lanes(d)) {
-    const auto exponent = hn::ShiftRight<23>(Magnitudes(d, x + i));
-    most = hn::Max(most, exponent);
-    less = hn::Min(less, hn::BitCast(du, hn::Sub(exponent, hn::Set(d, 1))));
-    hn::StoreU(hn::TruncateTo(bytes, hn::BitCast(du, exponent)), bytes, exponents + i);
-  }
-  const auto last = static_cast<int32_t>(Most(d, most));
-  if (last == 0) {
-    counts[0] += n;
-    return;
-  }
-  const int32_t first = static_cast<int32_t>(hn::GetLane(hn::MinOfLanes(du, less))) + 1;
-  if (last - first >= kMostPasses) {
-    for (size_t i = 0; i < n; ++i) ++counts[exponents[i]];
-    return;
-  }
-  uint64_t rest = n;
-  for (int32_t e = first; e <= last; ++e) {
-    const uint64_t count = CountBytes(exponents, n, static_cast<uint8_t>(e));
-    counts[e] += count;
-    rest -= count;
-  }
-  counts[0] += rest;
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) most = hn::Max(most, Magnitudes(d, x + i));
+  uint32_t largest = Most(d, most);
+  for (; i < n; ++i) largest = std::max(largest, std::bit_cast<uint32_t>(x[i]) & kMagnitude);
+  return largest;
 }
 
-void CountExponentsV(const float* x, size_t n, uint64_t* counts) {
-  const size_t lanes = hn::Lanes(hn::ScalableTag<uint8_t>());
-  const size_t whole = lanes == 1 ? 0 : n - n % lanes;  // one lane's count would not fit in a byte
-  for (size_t i = 0; i < whole; i += kExponentBlock) {
-    CountExponentBlock(x + i, std::min(kExponentBlock, whole - i), counts);
+uint32_t LargestMagnitudeBF16V(const std::byte* x, size_t n) {
+  uint32_t largest = 0;
+  size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<int16_t> d;
+  const hn::Repartition<uint8_t, decltype(d)> bytes;  // values may begin at any address
+  const auto* from = reinterpret_cast<const uint8_t*>(x);
+  auto most = hn::Zero(d);
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    const auto bits = hn::BitCast(d, hn::LoadU(bytes, from + 2 * i));
+    most = hn::Max(most, hn::And(bits, hn::Set(d, 0x7FFF)));
   }
-  for (size_t i = whole; i < n; ++i) {
-    ++counts[(std::bit_cast<uint32_t>(x[i]) & kMagnitude) >> 23];
+  largest = static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(d, most)));
+#endif
+  for (; i < n; ++i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, x + 2 * i, sizeof(bits));
+    largest = std::max<uint32_t>(largest, bits & 0x7FFF);
   }
+  return largest << 16;
 }
 
 void ScanPairsV(const float* x, const float* y, size_t n, PairScan* out) {
@@ -322,7 +292,8 @@ HWY_AFTER_NAMESPACE();
 namespace hif8 {
 
 HWY_EXPORT(ScanMagnitudesV);
-HWY_EXPORT(CountExponentsV);
+HWY_EXPORT(LargestMagnitudeV);
+HWY_EXPORT(LargestMagnitudeBF16V);
 HWY_EXPORT(ScanPairsV);
 HWY_EXPORT(AddErrorSumsV);
 HWY_EXPORT(DotProductV);
@@ -335,8 +306,12 @@ MagnitudeScan ScanMagnitudes(const float* x, size_t n) {
   return scan;
 }
 
-void CountExponents(const float* x, size_t n, ExponentFields* counts) {
-  HWY_DYNAMIC_DISPATCH(CountExponentsV)(x, n, counts->data());
+uint32_t LargestMagnitude(const float* x, size_t n) {
+  return HWY_DYNAMIC_DISPATCH(LargestMagnitudeV)(x, n);
+}
+
+uint32_t LargestMagnitudeBF16(const std::byte* x, size_t n) {
+  return HWY_DYNAMIC_DISPATCH(LargestMagnitudeBF16V)(x, n);
 }
 
 PairScan ScanPairs(const float* x, const float* y, size_t n) {

@@ -17,9 +17,10 @@ struct MagnitudeScan {
 // At most 2^31 values that are zero.
 MagnitudeScan ScanMagnitudes(const float* x, size_t n);
 
-// Values per exponent field of fp32: 0 for zeros and subnormal values, 255 for infinity and NaN.
-using ExponentFields = std::array<uint64_t, 256>;
-void CountExponents(const float* x, size_t n, ExponentFields* counts);
+// MagnitudeScan::most alone, of fp32 values and of bf16 values (any address), the latter as fp32
+// bits.
+uint32_t LargestMagnitude(const float* x, size_t n);
+uint32_t LargestMagnitudeBF16(const std::byte* x, size_t n);
 
 // Sums of one piece, in lanes: element i belongs to lane i % kErrorLanes, and each lane is summed
 // in rising order.

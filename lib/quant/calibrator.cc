@@ -4,7 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <string>
 
+#include "lib/core/error.h"
 #include "lib/numeric/tile_scaling.h"
 
 namespace hif8 {
@@ -30,6 +32,10 @@ float Next(float scale, const ScaleParams& params) {
 }
 
 }  // namespace
+
+ScaleChoice Calibrator::SolveAmax(float, const NumberFormat&, const ScaleParams&) const {
+  throw Error(ErrorCode::kBug, "rule '" + std::string(name()) + "' needs more than an amax");
+}
 
 ScaleChoice Calibrator::SolvePieces(const ValuePieces& values, const NumberFormat& format,
                                     const ScaleParams& params) const {

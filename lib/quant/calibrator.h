@@ -75,6 +75,11 @@ class Calibrator {
     return std::nullopt;
   }
 
+  // True for rules to which nothing but the largest magnitude matters; SolveAmax is Solve for that
+  // one, and only for these rules.
+  virtual bool AmaxDecides() const { return false; }
+  virtual ScaleChoice SolveAmax(float amax, const NumberFormat& format,
+                                const ScaleParams& params) const;
   // From exact values: one channel, or a whole weight, all finite.
   virtual ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
                             const ScaleParams& params) const = 0;

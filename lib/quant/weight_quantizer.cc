@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -24,7 +25,7 @@ constexpr size_t kPiece = size_t{1} << 16;
 constexpr size_t kMostHeld = size_t{1} << 24;
 
 bool AllFinite(std::span<const float> values) {
-  return ScanMagnitudes(values.data(), values.size()).most < kInfinityBits;
+  return LargestMagnitude(values.data(), values.size()) < kInfinityBits;
 }
 
 // Calls visit(position, values) for elements [begin, begin + n) as fp32, piece by piece.
@@ -62,6 +63,72 @@ size_t RunOf(const TileLayout& layout) {
   return run;
 }
 
+// Bits of the largest magnitude of elements [begin, begin + n).
+uint32_t LargestOf(const FloatSource& weight, size_t begin, size_t n) {
+  const std::byte* stored = weight.Stored(begin);
+  if (stored != nullptr && weight.tensor().dtype == DType::kBF16) {
+    return LargestMagnitudeBF16(stored, n);
+  }
+  uint32_t largest = 0;
+  ForEachPiece(weight, begin, n, [&](size_t, std::span<const float> values) {
+    largest = std::max(largest, LargestMagnitude(values.data(), values.size()));
+  });
+  return largest;
+}
+
+// The same for every tile.
+std::vector<uint32_t> LargestOfTiles(const FloatSource& weight, const TileLayout& layout) {
+  std::vector<uint32_t> largest(layout.scale_count());
+  const size_t run = RunOf(layout);
+  if (run == 0) {
+    ForEachTile(weight, layout, [&](size_t index, std::span<const float> values) {
+      largest[index] = LargestMagnitude(values.data(), values.size());
+    });
+    return largest;
+  }
+  // In pieces of the tensor, whatever the size of the tiles.
+  const size_t size = layout.size();
+  ParallelFor((size + kPiece - 1) / kPiece, [&](size_t piece) {
+    const size_t end = std::min(size, (piece + 1) * kPiece);
+    for (size_t at = piece * kPiece; at < end;) {
+      const size_t tile = at / run;
+      const size_t n = std::min(end, (tile + 1) * run) - at;
+      const uint32_t found = LargestOf(weight, at, n);
+      const std::atomic_ref<uint32_t> shared(largest[tile]);
+      uint32_t known = shared.load();
+      while (known < found && !shared.compare_exchange_weak(known, found)) {
+      }
+      at += n;
+    }
+  });
+  return largest;
+}
+
+// The largest x with x / scale <= limit.
+float LargestWithin(float limit, float scale) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  float x = limit * scale;
+  while (x / scale > limit) x = std::nextafter(x, 0.0F);
+  for (float next = x; next / scale <= limit; next = std::nextafter(x, kInfinity)) x = next;
+  return x;
+}
+
+// What depends on the quotients of values and scales: which of them are beyond `threshold`, and,
+// unless `exponents` is null, how large they are.
+void MeasureRun(std::span<const float> x, ScaleOperand scale, float threshold,
+                ErrorMetrics* metrics, ExponentHistogram* exponents) {
+  if (!scale.per_value) {
+    const float one = scale.values[0];
+    metrics->CountRange(x, one, threshold, LargestWithin(threshold, one));
+    if (exponents != nullptr) exponents->AddDivided(x, one);
+    return;
+  }
+  std::vector<float> quotients(x.begin(), x.end());
+  for (size_t i = 0; i < x.size(); ++i) quotients[i] /= scale.values[i];
+  metrics->CountRange(quotients, 1.0F, threshold, threshold);
+  if (exponents != nullptr) exponents->Add(quotients);
+}
+
 // Once it is known that there is such a value.
 [[noreturn]] void ThrowNonFinite(const std::string& name, const FloatSource& weight) {
   std::string what = "a non-finite value";
@@ -84,34 +151,40 @@ size_t RunOf(const TileLayout& layout) {
 WeightScales SolveWeight(const std::string& name, const FloatSource& weight,
                          const TileLayout& layout, const Calibrator& rule,
                          const NumberFormat& format, const ScaleParams& params) {
-  const size_t count = layout.scale_count();
   const bool power = format.scale_encoding() == ScaleEncoding::kE8M0;
-  std::vector<ScaleChoice> choices(count);
+  std::vector<ScaleChoice> choices(layout.scale_count());
   std::atomic<bool> finite = true;
   const size_t run = RunOf(layout);
-  if (run > kMostHeld) {
-    for (size_t index = 0; index < count; ++index) {
+  if (power || rule.AmaxDecides()) {
+    const std::vector<uint32_t> largest = LargestOfTiles(weight, layout);
+    finite = std::all_of(largest.begin(), largest.end(),
+                         [](uint32_t bits) { return bits < kInfinityBits; });
+    for (size_t index = 0; finite && index < choices.size(); ++index) {
+      const auto amax = std::bit_cast<float>(largest[index]);
+      if (power) {
+        choices[index].amax = amax;
+        choices[index].scale = E8M0Value(E8M0FromAmax(amax, format));
+      } else {
+        choices[index] = rule.SolveAmax(amax, format, params);
+      }
+    }
+  } else if (run > kMostHeld) {
+    for (size_t index = 0; index < choices.size(); ++index) {
       const ValuePieces pieces = PiecesOf(weight, index * run, run, &finite);
       choices[index] = rule.SolvePieces(pieces, format, params);
     }
   } else {
     ForEachTile(weight, layout, [&](size_t index, std::span<const float> values) {
-      const uint32_t most = ScanMagnitudes(values.data(), values.size()).most;
-      if (most >= kInfinityBits) {
-        finite = false;
-        return;
-      }
-      if (!power) {
+      if (AllFinite(values)) {
         choices[index] = rule.Solve(values, format, params);
-        return;
+      } else {
+        finite = false;
       }
-      choices[index].amax = std::bit_cast<float>(most);
-      choices[index].scale = E8M0Value(E8M0FromAmax(choices[index].amax, format));
     });
   }
   if (!finite) ThrowNonFinite(name, weight);
   WeightScales result;
-  result.scales.reserve(count);
+  result.scales.reserve(choices.size());
   for (const ScaleChoice& choice : choices) {
     result.scales.push_back(choice.scale);
     result.amax = std::max(result.amax, choice.amax);
@@ -149,12 +222,13 @@ ErrorMetrics MeasureWeight(const FloatSource& original, const TileLayout& layout
     const std::span<float> y = y_buffer;
     DecodePart(format, codes.subspan(begin, n), layout, scales, begin, y);
     parts[piece].Add(x, y);
-    DividePart(x, layout, scales, begin, y);
-    parts[piece].CountRange(y, 1.0F, format.OverflowThreshold(), format.OverflowThreshold());
-    if (exponents == nullptr) return;
     ScaledExponents part;
-    part.before.Add(x);
-    part.after.Add(y);
+    if (exponents != nullptr) part.before.Add(x);
+    ForEachScaleRun(layout, scales, begin, n, [&](size_t at, size_t count, ScaleOperand scale) {
+      MeasureRun(x.subspan(at - begin, count), scale, format.OverflowThreshold(), &parts[piece],
+                 exponents == nullptr ? nullptr : &part.after);
+    });
+    if (exponents == nullptr) return;
     const std::scoped_lock lock(counting);  // integer sums: the order does not matter
     exponents->Merge(part);
   });

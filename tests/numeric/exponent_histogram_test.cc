@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -67,6 +68,41 @@ TEST(ExponentHistogram, EdgesOfOctavesBelongToTheUpperOne) {
   const std::map<int, uint64_t> expected = {{-127, 1}, {-126, 1}, {-1, 1},
                                             {0, 3},    {1, 1},    {127, 1}};
   EXPECT_EQ(AsMap(histogram), expected);
+}
+
+TEST(ExponentHistogram, OfQuotientsIsThatOfDividedValues) {
+  std::mt19937 random(11);
+  std::uniform_int_distribution<uint32_t> any;
+  std::vector<float> bits(20000);
+  for (float& v : bits) v = std::bit_cast<float>(any(random));
+  const std::vector<float> weights = Values();
+  std::vector<float> scales = {1,      0.25F, 0.00371F, 0x1.fffffep-9F, 0x1.000002p-9F, 3.1F,
+                               1e-30F, 1e30F, 1e-40F,   0x1p-126F,      0x1.fffffep127F};
+  for (int i = 0; i < 20; ++i) scales.push_back(std::ldexp(std::abs(weights[1 + i * 17]), i - 10));
+  for (const float scale : scales) {
+    if (scale == 0) continue;
+    // Close to a multiple of the scale, on both sides.
+    std::vector<float> edges;
+    for (int e = -20; e < 20; ++e) {
+      const float edge = std::ldexp(scale, e);
+      edges.insert(edges.end(), {edge, std::nextafter(edge, 0.0F), -std::nextafter(edge, 1e38F)});
+    }
+    for (const auto& values : {bits, weights, edges}) {
+      ExponentHistogram found;
+      found.AddDivided(values, scale);
+      std::map<int, uint64_t> expected;
+      uint64_t zeros = 0;
+      for (const float v : values) {
+        const float quotient = v / scale;
+        zeros += quotient == 0 ? 1 : 0;
+        if (quotient != 0 && std::isfinite(quotient)) {
+          ++expected[std::max(std::ilogb(quotient), -127)];
+        }
+      }
+      EXPECT_EQ(AsMap(found), expected) << scale;
+      EXPECT_EQ(found.zeros(), zeros) << scale;
+    }
+  }
 }
 
 TEST(ExponentHistogram, OfARecordBeforeScalingIsExact) {

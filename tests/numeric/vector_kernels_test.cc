@@ -5,8 +5,10 @@
 #include <hwy/targets.h>
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 
+#include "lib/numeric/exponent_fields.h"
 #include "tests/numeric/random_data.h"
 
 namespace hif8 {
@@ -27,6 +29,9 @@ TEST(VectorKernels, Scans) {
     std::vector<float> y = AnyBits(n, 2);
     for (size_t i = 0; i < n; i += 3) y[i] = i % 2 == 0 ? 0.0F : -0.0F;
     for (size_t i = 0; i < n; i += 6) x[i] = 0.0F;
+    // The same values to bf16, behind an odd address.
+    std::vector<std::byte> narrow(2 * n + 1);
+    uint32_t most_narrow = 0;
     MagnitudeScan scan;
     PairScan pairs;
     RangeScan range;
@@ -34,6 +39,9 @@ TEST(VectorKernels, Scans) {
       const uint32_t a = std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFF;
       const uint32_t b = std::bit_cast<uint32_t>(y[i]) & 0x7FFFFFFF;
       scan.most = std::max(scan.most, a);
+      most_narrow = std::max(most_narrow, a & 0xFFFF0000);
+      const auto upper = static_cast<uint16_t>(std::bit_cast<uint32_t>(x[i]) >> 16);
+      std::memcpy(narrow.data() + 1 + 2 * i, &upper, sizeof(upper));
       if (a > 0) scan.least = std::min(scan.least, a);
       scan.zeros += x[i] == 0 ? 1 : 0;
       pairs.most_y = std::max(pairs.most_y, b);
@@ -49,6 +57,8 @@ TEST(VectorKernels, Scans) {
       EXPECT_EQ(found.most, scan.most);
       EXPECT_EQ(found.least, scan.least);
       EXPECT_EQ(found.zeros, scan.zeros);
+      EXPECT_EQ(LargestMagnitude(x.data(), n), scan.most);
+      EXPECT_EQ(LargestMagnitudeBF16(narrow.data() + 1, n), most_narrow);
       const PairScan found_pairs = ScanPairs(x.data(), y.data(), n);
       EXPECT_EQ(found_pairs.most_x, scan.most);
       EXPECT_EQ(found_pairs.most_y, pairs.most_y);
@@ -70,13 +80,19 @@ TEST(VectorKernels, ExponentFields) {
   const std::vector<float> zeros(9001);
   for (const auto& x : {any, weights, mixed, zeros}) {
     for (const size_t n : {size_t{0}, size_t{3}, size_t{64}, size_t{4032}, size_t{9001}}) {
-      ExponentFields expected{};
-      for (size_t i = 0; i < n; ++i) ++expected[std::bit_cast<uint32_t>(x[i]) << 1 >> 24];
-      OnEveryTarget([&] {
-        ExponentFields found{};
-        CountExponents(x.data(), n, &found);
-        EXPECT_EQ(found, expected) << n;
-      });
+      for (const uint32_t significand : {0U, 1U, 0x2AAAAAU, 0x7FFFFFU}) {
+        ExponentFields expected{};
+        for (size_t i = 0; i < n; ++i) {
+          const uint32_t bits = std::bit_cast<uint32_t>(x[i]) & 0x7FFFFFFF;
+          const uint32_t field = bits >> 23;
+          ++expected[field > 0 && (bits & 0x7FFFFF) < significand ? field - 1 : field];
+        }
+        OnEveryTarget([&] {
+          ExponentFields found{};
+          CountExponents(x.data(), n, significand, &found);
+          EXPECT_EQ(found, expected) << n << " " << significand;
+        });
+      }
     }
   }
 }

@@ -1,0 +1,31 @@
+#include "calibrators/amax_rule.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "lib/numeric/vector_kernels.h"
+
+namespace hif8 {
+
+float Amax(std::span<const float> values) {
+  return std::bit_cast<float>(LargestMagnitude(values.data(), values.size()));
+}
+
+ScaleChoice AmaxRule::Solve(std::span<const float> values, const NumberFormat& format,
+                            const ScaleParams& params) const {
+  return SolveAmax(Amax(values), format, params);
+}
+
+ScaleChoice AmaxRule::SolvePieces(const ValuePieces& values, const NumberFormat& format,
+                                  const ScaleParams& params) const {
+  float amax = 0;
+  values([&](std::span<const float> piece) { amax = std::max(amax, Amax(piece)); });
+  return SolveAmax(amax, format, params);
+}
+
+ScaleChoice AmaxRule::Solve(const TensorStats& stats, const NumberFormat& format,
+                            const ScaleParams& params) const {
+  return SolveAmax(stats.amax(), format, params);
+}
+
+}  // namespace hif8

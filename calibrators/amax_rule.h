@@ -1,0 +1,23 @@
+// Base of the rules to which nothing but the largest magnitude matters.
+#pragma once
+
+#include "lib/quant/calibrator.h"
+
+namespace hif8 {
+
+// What is left to a rule is SolveAmax.
+class AmaxRule : public Calibrator {
+ public:
+  bool AmaxDecides() const final { return true; }
+  ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
+                    const ScaleParams& params) const final;
+  ScaleChoice SolvePieces(const ValuePieces& values, const NumberFormat& format,
+                          const ScaleParams& params) const final;
+  ScaleChoice Solve(const TensorStats& stats, const NumberFormat& format,
+                    const ScaleParams& params) const final;
+};
+
+// The largest magnitude of finite values.
+float Amax(std::span<const float> values);
+
+}  // namespace hif8
