@@ -26,7 +26,8 @@ void InstallInterruptHandler() {
 bool Interrupted() { return interrupted != 0; }
 
 void CheckInterrupt() {
-  if (Interrupted()) throw Error(ErrorCode::kInterrupted, "interrupted; nothing was written");
+  if (Interrupted())
+    throw Error(ErrorCode::kInterrupted, "interrupted before the output was complete");
 }
 
 }  // namespace hif8

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -35,6 +36,17 @@ fs::path Sibling(const fs::path& target, const char* suffix) {
          ("." + target.filename().string() + suffix + std::to_string(::getpid()));
 }
 
+// As a volume of a container is.
+bool IsMountPoint(const fs::path& path) {
+#ifdef STATX_ATTR_MOUNT_ROOT
+  struct statx status = {};
+  return ::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &status) == 0 &&
+         (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+#else
+  return false;  // the final rename says so
+#endif
+}
+
 // "out/" and "out" are one folder, and a relative path must have a parent to put the sibling in.
 fs::path Normal(const fs::path& path) {
   fs::path normal = fs::absolute(path).lexically_normal();
@@ -55,6 +67,11 @@ Error WriteError(const fs::path& path, int error) {
 
 OutputDir::OutputDir(const fs::path& target, bool force, Unfinished unfinished)
     : target_(Normal(target)), unfinished_(unfinished), force_(force) {
+  if (IsMountPoint(target_)) {
+    throw EnvironmentError("the output folder is a mount point, which no other folder can replace",
+                           "give a folder inside of it: -o " + (target_ / "result").string(),
+                           target_.string());
+  }
   RequireReplaceable();
   std::error_code error;
   fs::create_directories(target_.parent_path(), error);
@@ -80,10 +97,14 @@ OutputDir::OutputDir(const fs::path& target, bool force, Unfinished unfinished)
 
 OutputDir::~OutputDir() {
   std::error_code ignored;
-  const bool keep =
-      unfinished_ == Unfinished::kKeep && fs::exists(temporary_ / ResumeList::kFileName, ignored);
-  if (!committed_ && !keep) fs::remove_all(temporary_, ignored);
+  if (!committed_ && !KeepsFinished()) fs::remove_all(temporary_, ignored);
   if (lock_ >= 0) ::close(lock_);
+}
+
+bool OutputDir::KeepsFinished() const {
+  std::error_code ignored;
+  return unfinished_ == Unfinished::kKeep &&
+         fs::exists(temporary_ / ResumeList::kFileName, ignored);
 }
 
 void OutputDir::RequireReplaceable() const {
@@ -103,6 +124,18 @@ void OutputDir::RequireReplaceable() const {
     throw UsageError("the output folder holds other things than an earlier result (it has no " +
                          std::string(file) + "), and --force would delete them",
                      "choose another -o, or empty the folder first", target_.string());
+  }
+}
+
+void OutputDir::Fill(LogSink& log, const std::function<void()>& write) const {
+  try {
+    write();
+  } catch (const Error&) {
+    if (KeepsFinished()) {
+      log.Info("finished files stay in " + temporary_.string() +
+               ": the same command goes on with them");
+    }
+    throw;
   }
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
 #include "lib/core/error.h"
+#include "lib/core/log.h"
 
 namespace hif8 {
 
@@ -26,7 +28,7 @@ class OutputDir {
   // A link to a folder stays one: the folder that it names is replaced.
   // Throws kUsage when `target` exists and `force` is false (an empty folder is no obstacle), or
   // when it is no earlier result, which `force` does not delete; kEnvironment when the parent
-  // cannot be written or another run is writing the same target.
+  // cannot be written, the target is a mount point, or another run is writing it.
   OutputDir(const std::filesystem::path& target, bool force,
             Unfinished unfinished = Unfinished::kRemove);
   ~OutputDir();
@@ -37,11 +39,16 @@ class OutputDir {
   const std::filesystem::path& path() const { return temporary_; }
   const std::filesystem::path& target() const { return target_; }
 
+  // Calls `write`, which ends with Commit(). When that throws while finished files stay for the
+  // next run, `log` says where they are.
+  void Fill(LogSink& log, const std::function<void()>& write) const;
+
   // Throws kUsage when the target is there meanwhile and may not be replaced.
   void Commit();
 
  private:
   void RequireReplaceable() const;
+  bool KeepsFinished() const;
 
   std::filesystem::path target_;
   std::filesystem::path temporary_;

@@ -45,17 +45,19 @@ class Pipeline {
     const bool resumable = in_.exporter.Resumable() && !options_.auto_goal;
     OutputDir out(options_.output, options_.force,
                   resumable ? OutputDir::Unfinished::kKeep : OutputDir::Unfinished::kRemove);
-    Timed("collect", [&] { Collect(); });
-    RequireQuantizedLayers(in_.model, result_.plan,
-                           "give data that reaches the layers with finite values");
-    Timed("apply", [&] { Apply(out.path()); });
-    Timed("measure", [&] { Measure(out.path()); });
-    if (options_.auto_goal) Timed("auto", [&] { MeetGoal(out.path()); });
-    result_.coverage = ComputeCoverage(in_.model, result_.plan);
-    WriteSideFiles(in_.model, result_, out.path());
-    finish(result_, out.path());
-    CheckInterrupt();
-    out.Commit();
+    out.Fill(log_, [&] {
+      Timed("collect", [&] { Collect(); });
+      RequireQuantizedLayers(in_.model, result_.plan,
+                             "give data that reaches the layers with finite values");
+      Timed("apply", [&] { Apply(out.path()); });
+      Timed("measure", [&] { Measure(out.path()); });
+      if (options_.auto_goal) Timed("auto", [&] { MeetGoal(out.path()); });
+      result_.coverage = ComputeCoverage(in_.model, result_.plan);
+      WriteSideFiles(in_.model, result_, out.path());
+      finish(result_, out.path());
+      CheckInterrupt();
+      out.Commit();
+    });
     return std::move(result_);
   }
 

@@ -25,15 +25,15 @@ CheckpointSource::CheckpointSource(std::shared_ptr<const Checkpoint> checkpoint,
     CheckTokenIds(options_.calibration, spec.vocabulary);
   }
   CheckTokenIds(options_.evaluation, spec.vocabulary);
-  // Both passes fit, or neither is begun.
+  // Both passes fit, or neither is begun. The second one, of two networks, needs more.
   const auto plan = [&](const TokenData& data, int networks) {
     size_t rows = 0;
     for (const auto& sample : data.samples) rows = std::max(rows, sample.size());
     PlanMemory(checkpoint_->network(), static_cast<int64_t>(rows), networks, false,
                options_.memory_limit);
   };
-  plan(options_.calibration, 1);
   plan(options_.evaluation, 2);
+  plan(options_.calibration, 1);
 }
 
 std::vector<TensorStats> CheckpointSource::Collect(std::span<const int> wanted) {

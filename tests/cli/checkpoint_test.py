@@ -8,6 +8,7 @@ import csv
 import json
 import math
 import pathlib
+import re
 import shutil
 import struct
 import sys
@@ -299,6 +300,10 @@ class CheckpointTest(CalibrateCase):
             if limit == "80M":
                 expected = (written, report)
         self.assertEqual((written, report), expected)
+        # What the error asks for is enough, also to measure two networks side by side.
+        data = ("--data", self.ids([i % 256 for i in range(600)]))
+        told = self.run_program(model, "-o", self.out, "--force", *data, "--memory-limit", "65M", code=4).stderr
+        self.quantize(model, *data, "--memory-limit", re.search(r"give --memory-limit (\S+) or more", told)[1])
 
     def test_same_bytes_for_any_number_of_threads(self):
         files = []

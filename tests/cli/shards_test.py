@@ -137,6 +137,9 @@ class ShardsTest(CalibrateCase):
         self.assertTrue(0 < len(finished) < 5, finished)
         self.assertFalse(path.exists())
         text = self.run_program(self.model, "-o", path, "--recipe", "cast", "--shards", "1/1", "--export", "simulated",
+                                code=4, **stop)
+        self.assertIn(f"finished files stay in {unfinished}: the same command", text)
+        text = self.run_program(self.model, "-o", path, "--recipe", "cast", "--shards", "1/1", "--export", "simulated",
                                 "-v")
         for name, time in finished.items():
             self.assertIn(f"{name} was finished by an interrupted run", text)
