@@ -176,13 +176,16 @@ class Candidates {
     for (int i = 0; i <= 2 * most_; ++i) take(kQuarters * Outward(i), error_of(Outward(i)));
     const double limit = least + kNearTie * std::abs(least);
     int centers = 0;
+    std::vector<int> tried;  // two centers side by side have neighbours in common
     for (int i = 0; i <= 2 * most_; ++i) {
       const int k = Outward(i);
       if (error_of(k) > limit || ++centers > kMaxCenters) continue;
       const int outward = k < 0 ? -1 : 1;
       for (int j = -kQuarters + 1; j < kQuarters; ++j) {
         const int at = kQuarters * k + outward * j;
-        if (j != 0) take(at, error(at));
+        if (j == 0 || std::find(tried.begin(), tried.end(), at) != tried.end()) continue;
+        tried.push_back(at);
+        take(at, error(at));
       }
     }
     return best;
@@ -277,7 +280,11 @@ int SearchValues(std::span<const float> values, const NumberFormat& format,
   const DecisionSteps& steps = StepsOf(format);
   std::vector<double> errors =
       candidates.ErrorsByOctave([&](float scale, int first, std::span<double> out) {
-        sums->SquaredErrors(steps, scale, first, out);
+        double octave = std::ldexp(static_cast<double>(scale), first);
+        for (double& error : out) {
+          error = sums->SquaredError(steps, octave);
+          octave *= 2;
+        }
       });
   const auto least = std::min_element(errors.begin(), errors.end());
   const auto first = static_cast<int>(least - errors.begin()) - candidates.most();

@@ -50,79 +50,68 @@ DecisionSteps::DecisionSteps(std::span<const float> decode_table) {
   for (size_t i = 0; i + 1 < values.size(); ++i) {
     threshold.push_back((values[i] + values[i + 1]) / 2);
     step.push_back(values[i + 1] - values[i]);
-    fraction.push_back(std::ldexp(threshold.back(), -std::ilogb(threshold.back())));
   }
   if (threshold.empty()) return;
-  std::sort(fraction.begin(), fraction.end());
-  fraction.erase(std::unique(fraction.begin(), fraction.end()), fraction.end());
-  min_exponent = std::ilogb(threshold.front());
-  exponents = std::ilogb(threshold.back()) - min_exponent + 1;
-  const size_t columns = fraction.size();
-  steps.resize(static_cast<size_t>(exponents) * columns);
-  row_begin.resize(static_cast<size_t>(exponents) + 1);
   step_sum = moment_sum = {0};
   for (size_t i = 0; i < threshold.size(); ++i) {
-    const int exponent = std::ilogb(threshold[i]);
-    const auto row = static_cast<size_t>(exponent - min_exponent);
-    const auto column =
-        std::lower_bound(fraction.begin(), fraction.end(), std::ldexp(threshold[i], -exponent)) -
-        fraction.begin();
-    steps[row * columns + static_cast<size_t>(column)] = step[i];
-    row_begin[row + 1] = i + 1;
     step_sum.push_back(step_sum.back() + step[i]);
     moment_sum.push_back(moment_sum.back() + step[i] * threshold[i]);
+    const auto extends = [&](const Chain& chain) {
+      const auto length = static_cast<int>(chain.length);
+      return std::ldexp(chain.threshold, length) == threshold[i] &&
+             std::ldexp(chain.step, length) == step[i];
+    };
+    const auto chain = std::find_if(chains.begin(), chains.end(), extends);
+    if (chain != chains.end()) {
+      ++chain->length;
+    } else {
+      chains.push_back({threshold[i], step[i], 1});
+    }
   }
-  for (size_t row = 1; row < row_begin.size(); ++row) {  // some may have none
-    row_begin[row] = std::max(row_begin[row], row_begin[row - 1]);
-  }
+  if (2 * chains.size() > threshold.size()) chains.clear();
 }
 
-// The sums so far while segments are added.
-struct TailSums::Running {
-  double count = 0, sum = 0, energy = 0;
-  double high = 0, h_high = 0;  // the lower end of the last segment, and H there
-  uint64_t inside = 0;          // not 0 where values lie inside bins, not at their edges
-};
-
 // One octave of bins at most, from `bin` - 1 down to `end`. Nothing branches on what a bin holds:
-// among few values, empty bins come at random.
-void TailSums::AddOctave(MagnitudeHistogram* histogram, uint32_t bin, uint32_t end,
-                         Running* running) {
-  Running r = *running;
-  const double width = r.high - BinEdge(bin - 1);
-  const double inverse_width = 1 / width;
-  const size_t first = segments_.size();
-  segments_.resize(first + (bin - end));
-  bounds_.resize(segments_.size());
-  Segment* segment = segments_.data() + first;
-  double* bound = bounds_.data() + first;
-  while (bin > end) {
-    --bin;
-    const double low = r.high - width;  // exactly the bin's edge
-    const MagnitudeHistogram::Bin taken = histogram->Take(bin);
-    const auto low_bits = static_cast<int64_t>(taken.low_sum);
-    const auto n = static_cast<double>(static_cast<int64_t>(taken.count));
-    const double place = static_cast<double>(low_bits) * 0x1p-16;  // n times [0, 1)
-    const double in_sum = n * low + place * width;
-    r.count += n;
-    r.sum += in_sum;
-    const double middle = low + width / 2;
-    r.energy += middle * (2 * in_sum - n * middle);  // n * mean^2, to n * (width / 2)^2
-    const double h_low = r.sum - r.count * low;
-    // Evenly spread, unless all lie at the bin's edge (values of few bits) or their mean is off the
-    // middle by more than 4 standard errors. In any case H is convex: below the chord by at most a
-    // quarter of n * width.
-    const double off = place - n / 2;
-    const bool inside = low_bits > 0;
-    r.inside |= static_cast<uint64_t>(low_bits);
-    const bool even = inside & (off * off * 12 < 16 * n + 0.01 * n * n);
-    *segment++ = Curve(low, r.high, h_low, (r.h_high - h_low) * inverse_width,
-                       static_cast<double>(even) * n * inverse_width);
-    *bound++ = static_cast<double>(inside) * n * width / 4;
-    r.h_high = h_low;
-    r.high = low;
+// among few values, empty bins come at random. Sums within the octave are integers, which are
+// summed faster than they are rounded.
+void TailSums::AddOctave(MagnitudeHistogram* histogram, uint32_t bin, uint32_t end, Tail* tail) {
+  OctaveBins bins;
+  bins.size = bin - end;
+  bins.width = BinEdge(end + 1) - BinEdge(end);
+  bins.top_low = static_cast<int64_t>(BinEdge(bin - 1) / bins.width);
+  int64_t low = bins.top_low;
+  int64_t counts = 0;
+  int64_t sums = 0;
+  int64_t energy = 0;  // in (width / 2)^2 / 2^16
+  int64_t inside = 0;
+  for (size_t i = 0; i < bins.size; ++i, --low) {
+    const MagnitudeHistogram::Bin taken = histogram->Take(--bin);
+    const auto n = static_cast<int64_t>(taken.count);
+    const auto places = static_cast<int64_t>(taken.low_sum);
+    const int64_t sum = (n * low << kBinLowBits) + places;
+    counts += n;
+    sums += sum;
+    // n * mean^2, to n * (width / 2)^2
+    energy += (2 * low + 1) * (4 * sum - (n * (2 * low + 1) << kBinLowBits));
+    inside |= places;
+    bins.count[i] = n;
+    bins.places[i] = places;
+    bins.counts[i] = counts;
+    bins.sums[i] = sums;
   }
-  *running = r;
+  // What fills the last vector.
+  for (size_t i = bins.size; i < bins.size + 8; ++i) {
+    bins.count[i] = bins.places[i] = bins.counts[i] = bins.sums[i] = 0;
+  }
+  if (segments_.size() < size_ + bins.size + 8) {
+    segments_.resize(size_ + OctaveBins::kMost);
+    bounds_.resize(segments_.size());
+  }
+  MakeTailSegments(bins, tail, segments_.data() + size_, bounds_.data() + size_);
+  size_ += bins.size;
+  tail->energy += static_cast<double>(energy) * (bins.width * bins.width * 0x1p-18);
+  tail->edge = BinEdge(end);
+  all_at_edges_ = all_at_edges_ && inside == 0;
 }
 
 void TailSums::Reset(MagnitudeHistogram* histogram, const RunSummary& summary, uint64_t count) {
@@ -136,36 +125,33 @@ void TailSums::Reset(MagnitudeHistogram* histogram, const RunSummary& summary, u
   const auto n = static_cast<double>(histogram->Count(top_));
   const double h_low =
       static_cast<double>(histogram->LowSum(top_)) * 0x1p-16 * (BinEdge(top_ + 1) - low);
-  segments_.clear();
-  bounds_.clear();
-  Running running;
-  running.high = BinEdge(top_ + 1);
+  size_ = 0;
+  all_at_edges_ = true;
+  Tail tail;
+  tail.edge = BinEdge(top_ + 1);
   const auto all = static_cast<double>(count - summary.nans - summary.infs - summary.zeros);
   const uint32_t least = summary.least_bits >> shift_;
   const uint32_t bottom = std::max(Bottom(top_), least);
   uint32_t bin = top_ + 1;
   while (bin > bottom) {
-    const double rest = (all - running.count) * running.high * running.high;
-    if (bin <= top_ && rest < kNegligible * running.energy) break;
+    const double rest = (all - tail.count) * tail.edge * tail.edge;
+    if (bin <= top_ && rest < kNegligible * tail.energy) break;
     const uint32_t end = std::max(bottom, (bin - 1) / kOctave * kOctave);
-    AddOctave(histogram, bin, end, &running);
+    AddOctave(histogram, bin, end, &tail);
     bin = end;
   }
-  bottom_ = running.high;
-  segments_[0] = Curve(low, end_, h_low, end_ > low ? -h_low / (end_ - low) : 0, 0);
+  bottom_ = tail.edge;
+  segments_[0] = TailSegment::Curve(low, end_, h_low, end_ > low ? -h_low / (end_ - low) : 0, 0);
   bounds_[0] = n > 1 ? n * (end_ - low) / 4 : 0;
   histogram->Clear(std::min(least, bin), bin);
-  all_at_edges_ = running.inside == 0;
-  count_ = running.count;
-  sum_ = running.sum;
-  energy_ = running.energy;
-}
-
-double TailSums::H(double t) const {
-  if (t >= end_) return 0;
-  const size_t at = Index(t);
-  // Below all segments every value counts whole.
-  return at < segments_.size() ? segments_[at].At(t) : sum_ - count_ * t;
+  count_ = tail.count;
+  sum_ = tail.sum;
+  energy_ = tail.energy;
+  chained_ = bin >= kOctaveSegments;  // fp32's subnormals have no octaves
+  if (!chained_) return;
+  if (chains_.size() < size_ + kOctaveSegments) chains_.resize(size_ + kOctaveSegments);
+  // Below all segments every value counts whole: H(t) = sum - count t.
+  ChainTailSegments(segments_.data(), size_, {2 * sum_, -4.0 / 3 * count_, 0}, chains_.data());
 }
 
 template <typename F>
@@ -176,7 +162,7 @@ double TailSums::SumOverThresholds(const DecisionSteps& format, double scale, si
   const auto high = std::lower_bound(low, format.threshold.end(), end_ / scale);
   *first = static_cast<size_t>(low - begin);
   const auto end = static_cast<size_t>(high - begin);
-  const size_t last = segments_.size() - 1;
+  const size_t last = size_ - 1;
   const auto term = [&](size_t i) {
     const double t = scale * format.threshold[i];
     return format.step[i] * value(t, std::min(Index(t), last));  // the division was rounded
@@ -191,7 +177,38 @@ double TailSums::SumOverThresholds(const DecisionSteps& format, double scale, si
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+double TailSums::GainOfChains(const DecisionSteps& format, double scale) const {
+  constexpr int kExponentShift = 52;
+  const auto bits_of = [](double x) { return std::bit_cast<int64_t>(x); };
+  // x * 2^n, for normal x that stay so.
+  const auto shifted = [&](double x, int64_t n) {
+    return std::bit_cast<double>(bits_of(x) + (n << kExponentShift));
+  };
+  constexpr int kSegmentShift = kExponentShift - kBinFractionBits;
+  const int64_t top = bits_of(end_) >> kSegmentShift;
+  const auto lowest = static_cast<int64_t>(size_);
+  const auto p = [&](double t) {
+    return chains_[static_cast<size_t>(std::min(top - (bits_of(t) >> kSegmentShift), lowest))].At(
+        t);
+  };
+  double upper = 0;
+  double lower = 0;
+  for (const DecisionSteps::Chain& chain : format.chains) {
+    const double t = scale * chain.threshold;
+    if (t >= end_) break;
+    // The last threshold that any value is above.
+    const int64_t below_end = (bits_of(end_) - 1 - bits_of(t)) >> kExponentShift;
+    const int64_t last = std::min(chain.length - 1, below_end);
+    upper += shifted(chain.step, last) * p(shifted(t, last));
+    lower += chain.step * p(t / 2);
+  }
+  return upper - lower / 2;
+}
+
 double TailSums::SquaredError(const DecisionSteps& format, double scale) const {
+  if (chained_ && !format.chains.empty()) {
+    return energy_ - 2 * scale * GainOfChains(format, scale);
+  }
   size_t first = 0;
   double gain = SumOverThresholds(format, scale, &first,
                                   [&](double t, size_t at) { return segments_[at].At(t); });
@@ -211,18 +228,18 @@ void TailSums::Group(std::span<const float> values) {
   const auto segment_of = [&](float magnitude) {
     return top_ - (std::bit_cast<uint32_t>(magnitude) >> shift_);
   };
-  members_.assign(segments_.size() + 1, {});
+  members_.assign(size_ + 1, {});
   energy_ = 0;  // exactly now
   for (const float v : values) {
     energy_ += static_cast<double>(v) * v;
     const size_t at = segment_of(std::abs(v));
-    if (at < segments_.size()) ++members_[at + 1].begin;
+    if (at < size_) ++members_[at + 1].begin;
   }
   for (size_t at = 1; at < members_.size(); ++at) members_[at].begin += members_[at - 1].begin;
   grouped_.resize(members_.back().begin);
   for (const float v : values) {
     const size_t at = segment_of(std::abs(v));
-    if (at < segments_.size()) grouped_[members_[at].begin++] = std::abs(v);
+    if (at < size_) grouped_[members_[at].begin++] = std::abs(v);
   }
   // Every begin has moved to its segment's end, which is the next one's begin.
   double sum = 0;
@@ -237,69 +254,12 @@ void TailSums::Group(std::span<const float> values) {
 
 double TailSums::ExactError(const DecisionSteps& format, double scale) const {
   return ErrorBySteps(format, scale, energy_, end_, [&](double t) {
-    const size_t at = std::min(Index(t), segments_.size());
+    const size_t at = std::min(Index(t), size_);
     double h = members_[at].sum - members_[at].count * t;
-    const size_t end = at < segments_.size() ? members_[at + 1].begin : members_[at].begin;
+    const size_t end = at < size_ ? members_[at + 1].begin : members_[at].begin;
     for (size_t i = members_[at].begin; i < end; ++i) h += std::max(0.0, grouped_[i] - t);
     return h;
   });
-}
-
-// h[row][column] = H(scale fraction[column] 2^e), e falling by row from `top`.
-void TailSums::LookUp(const DecisionSteps& format, double scale, int top, int octaves,
-                      std::vector<double>* h) const {
-  const size_t columns = format.fraction.size();
-  h->resize(static_cast<size_t>(octaves) * columns);
-  // Rows are stored rising, as in the matrix of steps.
-  const size_t per_octave = size_t{1} << (23 - shift_);
-  const double topmost = std::ldexp(scale, top);
-  for (size_t column = 0; column < columns; ++column) {
-    double t = topmost * format.fraction[column];
-    double* out = h->data() + static_cast<size_t>(octaves - 1) * columns + column;
-    int row = 0;
-    for (; row < octaves && t >= end_; ++row, t /= 2, out -= columns) *out = 0;
-    size_t at = Index(t);  // one octave down is per_octave segments on
-    for (; row < octaves && at < segments_.size(); ++row, out -= columns) {
-      *out = segments_[at].At(t);
-      at += per_octave;
-      t /= 2;
-    }
-    for (; row < octaves; ++row, t /= 2, out -= columns) *out = H(t);
-  }
-}
-
-void TailSums::SquaredErrors(const DecisionSteps& format, double scale, int first,
-                             std::span<double> errors) const {
-  // Look-ups from the octave of amax down to the last segment's; thresholds beyond those are below
-  // all values, and sums over them are known beforehand.
-  const int top = std::ilogb(end_) - std::ilogb(scale);
-  const int octaves = static_cast<int>(segments_.size() >> (23 - shift_)) + 3;
-  const int bottom = top - octaves + 1;
-  if (std::ilogb(end_) - octaves < -125) {  // fp32's subnormals have no octaves
-    for (size_t i = 0; i < errors.size(); ++i) {
-      errors[i] = SquaredError(format, std::ldexp(scale, first + static_cast<int>(i)));
-    }
-    return;
-  }
-  const size_t columns = format.fraction.size();
-  thread_local std::vector<double> h;
-  LookUp(format, scale, top, octaves, &h);
-  for (size_t i = 0; i < errors.size(); ++i) {
-    const int j = first + static_cast<int>(i);
-    // Row e of the matrix meets look-ups of exponent e + j.
-    const int low = std::clamp(bottom - j - format.min_exponent, 0, format.exponents);
-    const int high = std::clamp(top + 1 - j - format.min_exponent, low, format.exponents);
-    const int skip = low + format.min_exponent + j - bottom;
-    const double scale_j = std::ldexp(scale, j);
-    const size_t below = format.row_begin[static_cast<size_t>(low)];
-    double gain = sum_ * format.step_sum[below] - count_ * scale_j * format.moment_sum[below];
-    if (high > low) {
-      gain += DotProduct(format.steps.data() + static_cast<size_t>(low) * columns,
-                         h.data() + static_cast<size_t>(skip) * columns,
-                         static_cast<size_t>(high - low) * columns);
-    }
-    errors[i] = energy_ - 2 * scale_j * gain;
-  }
 }
 
 RecordSums::RecordSums(std::span<const MagnitudeBin> bins) {
@@ -325,7 +285,7 @@ RecordSums::RecordSums(std::span<const MagnitudeBin> bins) {
 double RecordSums::H(double t) const {
   // The bin's end may round up to the next one's begin.
   const uint32_t key = std::min(BinOf(t), top_);
-  const Tail& tail = tails_[std::min<size_t>(top_ - key, tails_.size() - 1)];
+  const Above& tail = tails_[std::min<size_t>(top_ - key, tails_.size() - 1)];
   const double above = tail.sum - tail.count * t;
   const double excess = tail.mean + tail.spread - t;
   if (excess <= 0) return above;

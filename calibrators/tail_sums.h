@@ -6,8 +6,11 @@
 //   e(x) = x^2 - sum_i 2 (v_{i+1} - v_i) max(0, x - t_i).
 // So the error of all values at scale s is
 //   sum x^2 - 2 s sum_i (v_{i+1} - v_i) H(s t_i),   H(t) = sum over x of max(0, x - t),
-// and one table of H answers every scale with one look-up per threshold. Scales that are a power of
-// two apart share look-ups: s 2^j t_i is s t_k wherever t_k = 2^j t_i.
+// and one table of H answers every scale with one look-up per threshold.
+//
+// Floating-point formats have chains of thresholds t, 2 t, ... 2^n t whose steps double as well.
+// With P(t) = H(t) + P(t / 2) / 2, the sum of 2^i H(s 2^i t) over i = 0 ... n is 2^n P(s 2^n t) -
+// P(s t / 2) / 2: a table of P takes two look-ups per chain.
 #pragma once
 
 #include <bit>
@@ -18,6 +21,7 @@
 
 #include "lib/numeric/magnitude_histogram.h"
 #include "lib/numeric/number_format.h"
+#include "lib/numeric/tail_segments.h"
 #include "lib/numeric/tensor_stats.h"
 
 namespace hif8 {
@@ -32,14 +36,13 @@ struct DecisionSteps {
   // entries.
   std::vector<double> step_sum, moment_sum;
 
-  // The same as a matrix: a row for every binary exponent from min_exponent on, a column for every
-  // fraction in [1, 2) that a threshold has; 0 where there is no such threshold.
-  std::vector<double> fraction;
-  int min_exponent = 0;
-  int exponents = 0;
-  std::vector<double> steps;  // exponents x fraction.size()
-  // How many thresholds the first rows have. exponents + 1 entries.
-  std::vector<size_t> row_begin;
+  // Thresholds threshold * 2^i with steps step * 2^i, for i from 0 to length - 1.
+  struct Chain {
+    double threshold, step;
+    int64_t length;
+  };
+  // All of them as chains, rising; empty where that would not be quicker.
+  std::vector<Chain> chains;
 };
 
 // For the values of one channel, quickly.
@@ -53,9 +56,6 @@ class TailSums {
   // Sum of squares of x - s q(x / s), up to a constant (the spread within bins) that is the same
   // for all scales and far below it.
   double SquaredError(const DecisionSteps& format, double scale) const;
-  // errors[j - first] = SquaredError(scale * 2^j) for errors.size() consecutive j from `first` on.
-  void SquaredErrors(const DecisionSteps& format, double scale, int first,
-                     std::span<double> errors) const;
   // How far SquaredError can be from the truth, the constant aside, wherever in their bins the
   // values lie.
   double Uncertainty(const DecisionSteps& format, double scale) const;
@@ -69,12 +69,6 @@ class TailSums {
   double ExactError(const DecisionSteps& format, double scale) const;
 
  private:
-  // H(t) = a + t (c + t d) on one segment.
-  struct Segment {
-    double a, c, d;
-    double At(double t) const { return a + t * (c + t * d); }
-  };
-  double H(double t) const;
   size_t Index(double t) const {
     return top_ - (std::bit_cast<uint32_t>(static_cast<float>(t)) >> shift_);
   }
@@ -82,15 +76,8 @@ class TailSums {
   template <typename F>
   double SumOverThresholds(const DecisionSteps& format, double scale, size_t* first,
                            const F& value) const;
-  struct Running;
-  // The chord through both ends of a segment, less what evenly spread values lie below it.
-  static Segment Curve(double low, double high, double h_low, double slope, double density) {
-    const double d = density / 2;
-    return {h_low - low * slope + d * low * high, slope - d * (low + high), d};
-  }
-  void AddOctave(MagnitudeHistogram* histogram, uint32_t bin, uint32_t end, Running* running);
-  void LookUp(const DecisionSteps& format, double scale, int top, int octaves,
-              std::vector<double>* h) const;
+  void AddOctave(MagnitudeHistogram* histogram, uint32_t bin, uint32_t end, Tail* tail);
+  double GainOfChains(const DecisionSteps& format, double scale) const;
 
   // The values of one segment: grouped_[begin] up to the next segment's begin; and all above it.
   struct Members {
@@ -98,15 +85,19 @@ class TailSums {
     double count, sum;
   };
 
-  std::vector<Segment> segments_;  // by bits of t, falling from amax's; whole octaves but the first
-  std::vector<double> bounds_;     // how far H can be from the truth, by segment
-  int shift_ = 0;                  // a segment is 2^shift_ bit patterns of t long
-  uint32_t top_ = 0;               // (bits of t) >> shift_ of the first segment
-  double end_ = 0;                 // H is 0 from here
-  double bottom_ = 0;              // the lower end of the last segment
-  double sum_ = 0;                 // of all values that the segments reach down to
-  double count_ = 0;               // their number
-  double energy_ = 0;              // sum of squares of all values, about
+  size_t size_ = 0;  // of the first three lists, which may be longer
+  // By bits of t, falling from amax's; whole octaves but the first. Of H, and, where all of them
+  // lie in octaves (`chained_`), of P.
+  std::vector<TailSegment> segments_, chains_;
+  bool chained_ = false;
+  std::vector<double> bounds_;  // how far H can be from the truth, by segment
+  int shift_ = 0;               // a segment is 2^shift_ bit patterns of t long
+  uint32_t top_ = 0;            // (bits of t) >> shift_ of the first segment
+  double end_ = 0;              // H is 0 from here
+  double bottom_ = 0;           // the lower end of the last segment
+  double sum_ = 0;              // of all values that the segments reach down to
+  double count_ = 0;            // their number
+  double energy_ = 0;           // sum of squares of all values, about
   bool all_at_edges_ = false;
   std::vector<float> grouped_;    // magnitudes by segment
   std::vector<Members> members_;  // one more than segments
@@ -123,15 +114,15 @@ class RecordSums {
 
  private:
   // A bin's values, and count and sum of all above it.
-  struct Tail {
+  struct Above {
     double count, sum;
     double in_bin, mean, spread;
   };
   double H(double t) const;
 
-  std::vector<Tail> tails_;  // by bin, falling from amax's; the last one for all lower bins
-  uint32_t top_ = 0;         // bin of amax
-  double end_ = 0;           // H is 0 from here
+  std::vector<Above> tails_;  // by bin, falling from amax's; the last one for all lower bins
+  uint32_t top_ = 0;          // bin of amax
+  double end_ = 0;            // H is 0 from here
   double energy_ = 0;
 };
 

@@ -153,18 +153,6 @@ void AddErrorSumsV(const float* x, const float* y, size_t n, ErrorSums* sums) {
   }
 }
 
-// n is a multiple of kErrorLanes.
-void DotProductV(const double* a, const double* b, size_t n, double* lanes) {
-  const DDouble d;
-  for (size_t lane = 0; lane < kErrorLanes; lane += hn::Lanes(d)) {
-    auto sum = hn::Zero(d);
-    for (size_t i = lane; i < n; i += kErrorLanes) {
-      sum = hn::Add(sum, hn::Mul(hn::LoadU(d, a + i), hn::LoadU(d, b + i)));
-    }
-    hn::StoreU(sum, d, lanes + lane);
-  }
-}
-
 using DRounding = hn::CappedTag<float, kRoundingLanes>;
 using DExponent = hn::RebindToSigned<DRounding>;
 
@@ -296,7 +284,6 @@ HWY_EXPORT(LargestMagnitudeV);
 HWY_EXPORT(LargestMagnitudeBF16V);
 HWY_EXPORT(ScanPairsV);
 HWY_EXPORT(AddErrorSumsV);
-HWY_EXPORT(DotProductV);
 HWY_EXPORT(SumRoundingErrorsV);
 HWY_EXPORT(ScanRangeV);
 
@@ -322,15 +309,6 @@ PairScan ScanPairs(const float* x, const float* y, size_t n) {
 
 void AddErrorSums(const float* x, const float* y, size_t n, ErrorSums* sums) {
   HWY_DYNAMIC_DISPATCH(AddErrorSumsV)(x, y, n, sums);
-}
-
-double DotProduct(const double* a, const double* b, size_t n) {
-  std::array<double, kErrorLanes> lanes;
-  const size_t whole = n - n % kErrorLanes;
-  HWY_DYNAMIC_DISPATCH(DotProductV)(a, b, whole, lanes.data());
-  for (size_t i = whole; i < n; ++i) lanes[i % kErrorLanes] += a[i] * b[i];
-  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
 void SumRoundingErrors(const float* x, size_t n, float factor, int top,

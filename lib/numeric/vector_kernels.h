@@ -33,9 +33,6 @@ struct ErrorSums {
 // Adds n values, a multiple of kErrorLanes.
 void AddErrorSums(const float* x, const float* y, size_t n, ErrorSums* sums);
 
-// The sum of a[i] * b[i], in lanes as above.
-double DotProduct(const double* a, const double* b, size_t n);
-
 // A format that rounds values of each binary exponent to the nearest multiple of a step of their
 // own, a power of two: (y + shift) - shift is that multiple, with y cut off at the largest.
 inline constexpr size_t kRoundingExponents = 32;

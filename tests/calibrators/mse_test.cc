@@ -140,7 +140,32 @@ TEST_F(MseTest, FewerCandidates) {
   EXPECT_EQ(std::frexp(rule_.Solve(x, *formats_[0], params).scale, &exponent), 0.5F);
 }
 
-TEST(TailSums, ErrorsOfAllOctavesAreThoseOfEach) {
+// The same without chains: threshold by threshold.
+DecisionSteps Unchained(const DecisionSteps& steps) {
+  DecisionSteps unchained = steps;
+  unchained.chains.clear();
+  return unchained;
+}
+
+TEST(TailSums, ThresholdsOfFloatingPointFormatsAreChains) {
+  const DecisionSteps steps(BuiltinFormats().Get("hif8").DecodeTable());
+  std::vector<std::pair<double, double>> expected;
+  for (size_t i = 0; i < steps.threshold.size(); ++i) {
+    expected.emplace_back(steps.threshold[i], steps.step[i]);
+  }
+  std::vector<std::pair<double, double>> found;
+  for (const DecisionSteps::Chain& chain : steps.chains) {
+    for (int i = 0; i < chain.length; ++i) {
+      found.emplace_back(std::ldexp(chain.threshold, i), std::ldexp(chain.step, i));
+    }
+  }
+  std::sort(found.begin(), found.end());
+  EXPECT_EQ(found, expected);
+  EXPECT_LT(steps.chains.size() * 4, expected.size());
+  EXPECT_TRUE(DecisionSteps(BuiltinFormats().Get("int8").DecodeTable()).chains.empty());
+}
+
+TEST(TailSums, ErrorsAreThoseOfRoundedValues) {
   const PlainFormat steps = Steps();
   const PlainFormat floating = Floating();
   for (const NumberFormat* format :
@@ -156,20 +181,20 @@ TEST(TailSums, ErrorsOfAllOctavesAreThoseOfEach) {
       from_values.Reset(&histogram, summary, x.size());
       const RecordSums from_record(Record(x).Bins());
       const double scale = std::bit_cast<float>(summary.amax_bits) / 11.0;
-      std::vector<double> errors(21);
-      from_values.SquaredErrors(decisions, scale, -10, errors);
+      const DecisionSteps unchained = Unchained(decisions);
       TailSums grouped = from_values;
       grouped.Group(x);
       for (size_t i = 0; i < 21; ++i) {
         SCOPED_TRACE(std::string(format->name()) + " " + std::to_string(factor) + " " +
                      std::to_string(i));
         const double s = std::ldexp(scale, static_cast<int>(i) - 10);
-        EXPECT_NEAR(errors[i] / from_values.SquaredError(decisions, s), 1, 1e-6);
+        const double error = from_values.SquaredError(decisions, s);
+        EXPECT_NEAR(error / from_values.SquaredError(unchained, s), 1, 1e-9);
         const double plain = PlainError(x, *format, s);
         EXPECT_NEAR(from_record.SquaredError(decisions, s) / plain, 1, 0.01);
         // Energies within a bin are rounded: 2^-7 of the energy of the error's own size at most.
         EXPECT_NEAR(grouped.ExactError(decisions, s), plain, 1e-5 * plain);
-        EXPECT_NEAR(errors[i], plain, from_values.Uncertainty(decisions, s) + 1e-3 * plain);
+        EXPECT_NEAR(error, plain, from_values.Uncertainty(decisions, s) + 1e-3 * plain);
       }
       // The histogram was left empty, below the segments too.
       for (uint32_t bin = 0; bin < kFiniteBins; ++bin) ASSERT_TRUE(histogram.Empty(bin)) << bin;
@@ -191,11 +216,9 @@ TEST(TailSums, SubnormalValues) {
   const RunSummary summary = histogram.Add(x);
   TailSums sums;
   sums.Reset(&histogram, summary, x.size());
-  std::vector<double> errors(9);
-  sums.SquaredErrors(decisions, 1e-39, -4, errors);
   for (int j = -4; j <= 4; ++j) {
-    EXPECT_EQ(errors[static_cast<size_t>(j + 4)],
-              sums.SquaredError(decisions, std::ldexp(1e-39, j)));
+    const double scale = std::ldexp(1e-39, j);
+    EXPECT_EQ(sums.SquaredError(decisions, scale), sums.SquaredError(Unchained(decisions), scale));
   }
 }
 

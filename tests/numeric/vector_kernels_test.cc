@@ -125,20 +125,6 @@ TEST(VectorKernels, ErrorSumsAreTheSameToTheLastBit) {
   });
 }
 
-TEST(VectorKernels, DotProductIsTheSameToTheLastBit) {
-  for (const size_t n : {0, 5, 8, 77, 640}) {
-    const std::vector<float> x = Normal(n, 1, 5);
-    const std::vector<float> y = Normal(n, 1, 6);
-    const std::vector<double> a(x.begin(), x.end());
-    const std::vector<double> b(y.begin(), y.end());
-    double lanes[8] = {};
-    for (size_t i = 0; i < n; ++i) lanes[i % 8] += a[i] * b[i];
-    const double expected = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-                            ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
-    OnEveryTarget([&] { EXPECT_EQ(DotProduct(a.data(), b.data(), n), expected); });
-  }
-}
-
 TEST(VectorKernels, RoundingErrorsAreTheSameToTheLastBit) {
   constexpr int kTop = 5;
   constexpr float kFactor = 7.3F;
