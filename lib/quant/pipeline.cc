@@ -112,7 +112,7 @@ class Pipeline {
   void Collect() {
     result_.fingerprint = in_.model.ComputeFingerprint();
     if (!options_.calibration.empty()) {
-      TakeScalesFrom(options_.calibration);
+      TakeScalesFrom(options_.calibration, in_.model, &result_);
       return;
     }
     std::vector<int> wanted = result_.plan.ObservedActivations(!options_.compare.empty());
@@ -291,36 +291,6 @@ class Pipeline {
       if (in_.model.layers()[i].name == layer) return result_.plan.layers[i].reason;
     }
     return {};
-  }
-
-  void TakeScalesFrom(const std::filesystem::path& file) {
-    const Calibration calibration = ParseCalibration(ReadFile(file), file.string());
-    if (!(calibration.model == result_.fingerprint)) {
-      throw UsageError("the calibration is of another model: " + calibration.model.files + " (" +
-                           calibration.model.hash + "), found " + result_.fingerprint.files + " (" +
-                           result_.fingerprint.hash + ")",
-                       "calibrate this model with --data", file.string());
-    }
-    const std::map<std::string, ActivationScale> scales = calibration.ActivationScales();
-    result_.unobserved = calibration.unobserved;
-    KeepLayers(in_.model, calibration.unobserved, "its input had no statistics when calibrated",
-               &result_.plan);
-    for (const auto& [index, operand] : result_.plan.activations) {
-      const std::string& name = in_.model.activations()[static_cast<size_t>(index)].name;
-      if (operand.dynamic) {
-        result_.activations[index].rule = operand.rule->name();
-        continue;
-      }
-      const auto at = scales.find(name);
-      if (at == scales.end()) {
-        throw UsageError("the calibration has no scale for tensor '" + name + "'",
-                         "calibrate again with --data, or keep the layers that read it",
-                         file.string());
-      }
-      result_.activations[index] = at->second;
-    }
-    result_.calibration_samples = calibration.samples;
-    result_.synthetic = calibration.synthetic;
   }
 
   EncodedWeight Encode(int index, WeightResult* result) const {

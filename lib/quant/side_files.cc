@@ -1,8 +1,10 @@
 #include "lib/quant/side_files.h"
 
+#include <map>
 #include <string>
 #include <utility>
 
+#include "lib/core/error.h"
 #include "lib/core/output_dir.h"
 
 namespace hif8 {
@@ -43,6 +45,36 @@ void WriteSideFiles(const Model& model, const PipelineResult& result,
   if (result.delayed_study == nullptr) return;
   WriteFileAtomically(dir / "delayed_state.yaml",
                       result.delayed_study->State(model, result.fingerprint));
+}
+
+void TakeScalesFrom(const std::filesystem::path& file, const Model& model, PipelineResult* result) {
+  const Calibration calibration = ParseCalibration(ReadFile(file), file.string());
+  if (!(calibration.model == result->fingerprint)) {
+    throw UsageError("the calibration is of another model: " + calibration.model.files + " (" +
+                         calibration.model.hash + "), found " + result->fingerprint.files + " (" +
+                         result->fingerprint.hash + ")",
+                     "calibrate this model with --data", file.string());
+  }
+  const std::map<std::string, ActivationScale> scales = calibration.ActivationScales();
+  result->unobserved = calibration.unobserved;
+  KeepLayers(model, calibration.unobserved, "its input had no statistics when calibrated",
+             &result->plan);
+  for (const auto& [index, operand] : result->plan.activations) {
+    const std::string& name = model.activations()[static_cast<size_t>(index)].name;
+    if (operand.dynamic) {
+      result->activations[index].rule = operand.rule->name();
+      continue;
+    }
+    const auto at = scales.find(name);
+    if (at == scales.end()) {
+      throw UsageError("the calibration has no scale for tensor '" + name + "'",
+                       "calibrate again with --data, or keep the layers that read it",
+                       file.string());
+    }
+    result->activations[index] = at->second;
+  }
+  result->calibration_samples = calibration.samples;
+  result->synthetic = calibration.synthetic;
 }
 
 }  // namespace hif8

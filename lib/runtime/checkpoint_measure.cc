@@ -48,16 +48,7 @@ class MeasurePass {
               written_.ReadRows(tensor, formats, begin, end, values);
             }),
         sink_(*checkpoint, quantized, &measurement_),
-        dense_([this](PartOptions o) { return DecoderBlock(spec_, false, std::move(o)); }, formats,
-               &sink_, &log),
-        sparse_([this](PartOptions o) { return DecoderBlock(spec_, true, std::move(o)); }, formats,
-                &sink_, &log),
-        experts_([this](PartOptions o) { return DecoderExpert(spec_, std::move(o)); }, formats,
-                 &sink_, &log),
-        norms_([this](PartOptions o) { return DecoderNorm(spec_, std::move(o)); }, formats, &sink_,
-               &log),
-        heads_([this](PartOptions o) { return DecoderHead(spec_, std::move(o)); }, formats, &sink_,
-               &log),
+        parts_(spec_, formats, &sink_, &log),
         log_(log),
         comparing_layers_(comparing_layers),
         others_(networks.size()),
@@ -179,7 +170,7 @@ class MeasurePass {
     });
     for (int64_t b = 0; b < spec_.blocks; ++b) {
       const std::string prefix = network.BlockPrefix(b);
-      PartSessions& sessions = spec_.experts.HasExperts(b) ? sparse_ : dense_;
+      PartSessions& sessions = spec_.experts.HasExperts(b) ? parts_.sparse : parts_.dense;
       const PartSession& original = sessions.Get(OriginalOptions(prefix, layers(b)));
       NamedTensors inputs = constants.Take(b);
       AddScales(original.part, prefix, &inputs);
@@ -237,7 +228,7 @@ class MeasurePass {
     });
     for (int64_t at = 0; at < count; ++at) {
       const int64_t e = active[static_cast<size_t>(at)];
-      const PartSession& original = experts_.Get(OriginalOptions(prefix(at), layers));
+      const PartSession& original = parts_.experts.Get(OriginalOptions(prefix(at), layers));
       NamedTensors inputs = constants.Take(at);
       AddScales(original.part, prefix(at), &inputs);
       for (size_t i = 0; i < run_.samples(); ++i) {
@@ -245,7 +236,7 @@ class MeasurePass {
         routing->Run(original, &inputs, e, i, false, original_.get());
         for (OtherNetwork& other : others_) {
           const PartSession& part =
-              experts_.Get(Options(PartMode::kQuantized, prefix(at), layers, other));
+              parts_.experts.Get(Options(PartMode::kQuantized, prefix(at), layers, other));
           AddScales(part.part, prefix(at), &inputs);
           const bool same_rows = routing->Rows(e, i) == other.routing->Rows(e, i);
           sink_.Aim(part.part, prefix(at), false, comparing_layers_ && same_rows);
@@ -257,8 +248,8 @@ class MeasurePass {
 
   void RunNorm() {
     const std::vector<PartLayer> layers = DecoderHead(spec_, {}).layers;
-    const PartSession& norm = norms_.Get(OriginalOptions("", layers));
-    const PartSession& plain = norms_.Get({});
+    const PartSession& norm = parts_.norms.Get(OriginalOptions("", layers));
+    const PartSession& plain = parts_.norms.Get({});
     const PartGraph* parts[] = {&norm.part};
     NamedTensors inputs = loader_.Load(parts, run_.network().prefix);
     AddScales(norm.part, "", &inputs);
@@ -296,7 +287,7 @@ class MeasurePass {
   // them.
   void RunHeadPiece(int64_t first, const Tensor& rows, const Tensor& decoded) {
     const std::vector<PartLayer> layers = DecoderHead(spec_, {}).layers;
-    const PartSession& original = heads_.Get(OriginalOptions("", layers));
+    const PartSession& original = parts_.heads.Get(OriginalOptions("", layers));
     for (size_t i = 0; i < run_.samples(); ++i) {
       NamedTensors inputs = {{"lm_head.weight", rows}, {"lm_head.weight:quantized", decoded}};
       AddScales(original.part, "", &inputs);
@@ -306,7 +297,8 @@ class MeasurePass {
       const auto x = AsFloats(a.view, &a_buffer);
       scores_[i].Add(x, first, rows.view.shape[0]);
       for (OtherNetwork& other : others_) {
-        const PartSession& head = heads_.Get(Options(PartMode::kQuantized, "", layers, other));
+        const PartSession& head =
+            parts_.heads.Get(Options(PartMode::kQuantized, "", layers, other));
         // Tied to a quantized embedding it has other values although it is no layer of its own.
         if (IsQuantized(run_.network().head, other)) inputs["lm_head.weight"] = decoded;
         AddScales(head.part, "", &inputs);
@@ -356,7 +348,7 @@ class MeasurePass {
   ConstantLoader loader_;
   Measurement measurement_;
   MeasureSink sink_;
-  PartSessions dense_, sparse_, experts_, norms_, heads_;
+  DecoderParts parts_;
   LogSink& log_;
   bool comparing_layers_;  // one other network, compared layer by layer
   std::vector<OtherNetwork> others_;

@@ -62,16 +62,7 @@ CollectPass::CollectPass(const Checkpoint& checkpoint, const CheckpointSourceOpt
       run_(checkpoint, options.calibration),
       loader_(checkpoint, [this](const std::string& tensor, int64_t begin, int64_t end,
                                  float* values) { ReadQuantized(tensor, begin, end, values); }),
-      dense_([this](PartOptions o) { return DecoderBlock(spec_, false, std::move(o)); }, formats,
-             &sink_, &log),
-      sparse_([this](PartOptions o) { return DecoderBlock(spec_, true, std::move(o)); }, formats,
-              &sink_, &log),
-      experts_([this](PartOptions o) { return DecoderExpert(spec_, std::move(o)); }, formats,
-               &sink_, &log),
-      norms_([this](PartOptions o) { return DecoderNorm(spec_, std::move(o)); }, formats, &sink_,
-             &log),
-      heads_([this](PartOptions o) { return DecoderHead(spec_, std::move(o)); }, formats, &sink_,
-             &log),
+      parts_(spec_, formats, &sink_, &log),
       log_(log),
       options_(options) {
   if (propagation_ != nullptr && spec_.experts.count > 0) {
@@ -100,7 +91,7 @@ void CollectPass::RunBlocks(int64_t count, const std::set<int>& wanted,
     const bool has_experts = spec_.experts.HasExperts(b);
     PartOptions options;
     options.observed = Observed(checkpoint_, wanted, network.BlockPrefix(b), layers);
-    const PartSession& block = (has_experts ? sparse_ : dense_).Get(options);
+    const PartSession& block = (has_experts ? parts_.sparse : parts_.dense).Get(options);
     sink_.Aim(block.part, network.BlockPrefix(b), checkpoint_, stats);
     NamedTensors inputs = constants.Take(b);
     const std::unique_ptr<ExpertRouting> routing = run_.Route(b, memory_.hidden_states);
@@ -137,7 +128,7 @@ void CollectPass::RunExperts(int64_t block, const std::set<int>& wanted,
   for (int64_t at = 0; at < count; ++at) {
     PartOptions options;
     options.observed = Observed(checkpoint_, wanted, prefix(at), outline.layers);
-    const PartSession& expert = experts_.Get(options);
+    const PartSession& expert = parts_.experts.Get(options);
     sink_.Aim(expert.part, prefix(at), checkpoint_, stats);
     NamedTensors inputs = constants.Take(at);
     for (size_t i = 0; i < run_.samples(); ++i) {
@@ -171,7 +162,7 @@ void CollectPass::RunQuantized(int64_t block, const std::vector<PartLayer>& laye
   }
   options.inputs =
       QuantizedInputs(checkpoint_, quantized, prefix, layers, formats_.names().front());
-  const PartSession& session = dense_.Get(options);
+  const PartSession& session = parts_.dense.Get(options);
   std::vector<TensorStats> none(stats.size());
   sink_.Aim(session.part, prefix, checkpoint_, &none);
   const PartGraph* parts[] = {&session.part};
@@ -195,7 +186,7 @@ void CollectPass::ReadQuantized(const std::string& tensor, int64_t begin, int64_
 void CollectPass::RunNorm(const std::set<int>& wanted, std::vector<TensorStats>* stats) {
   PartOptions options;
   options.observed = Observed(checkpoint_, wanted, "", DecoderHead(spec_, {}).layers);
-  const PartSession& norm = norms_.Get(options);
+  const PartSession& norm = parts_.norms.Get(options);
   sink_.Aim(norm.part, "", checkpoint_, stats);
   const PartGraph* parts[] = {&norm.part};
   NamedTensors inputs = loader_.Load(parts, run_.network().prefix);
@@ -204,7 +195,7 @@ void CollectPass::RunNorm(const std::set<int>& wanted, std::vector<TensorStats>*
 
 void CollectPass::RunHead(
     const std::function<void(size_t sample, int64_t first, const TensorView&)>& take) {
-  const PartSession& head = heads_.Get({});
+  const PartSession& head = parts_.heads.Get({});
   const int64_t step = std::max<int64_t>(kHeadPieceElements / spec_.hidden, 1);
   for (int64_t first = 0; first < spec_.vocabulary; first += step) {
     const int64_t end = std::min(first + step, spec_.vocabulary);

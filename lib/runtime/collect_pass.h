@@ -70,7 +70,7 @@ class CollectPass {
   NetworkRun run_;
   ConstantLoader loader_;
   CollectSink sink_;
-  PartSessions dense_, sparse_, experts_, norms_, heads_;
+  DecoderParts parts_;
   LogSink& log_;
   const CheckpointSourceOptions& options_;
   MemoryPlan memory_;

@@ -5,6 +5,7 @@
 
 #include "lib/core/number_text.h"
 #include "lib/core/parallel.h"
+#include "lib/model/safetensors/decoder.h"
 
 namespace hif8 {
 namespace {
@@ -28,6 +29,18 @@ std::string KeyOf(const PartOptions& options) {
 }
 
 }  // namespace
+
+DecoderParts::DecoderParts(const DecoderSpec& spec, const FormatRegistry& formats, TapSink* taps,
+                           LogSink* log)
+    : dense([&spec](PartOptions o) { return DecoderBlock(spec, false, std::move(o)); }, formats,
+            taps, log),
+      sparse([&spec](PartOptions o) { return DecoderBlock(spec, true, std::move(o)); }, formats,
+             taps, log),
+      experts([&spec](PartOptions o) { return DecoderExpert(spec, std::move(o)); }, formats, taps,
+              log),
+      norms([&spec](PartOptions o) { return DecoderNorm(spec, std::move(o)); }, formats, taps, log),
+      heads([&spec](PartOptions o) { return DecoderHead(spec, std::move(o)); }, formats, taps,
+            log) {}
 
 const PartSession& PartSessions::Get(const PartOptions& options) {
   PartSession& entry = sessions_[KeyOf(options)];

@@ -45,6 +45,14 @@ class PartSessions {
   std::map<std::string, PartSession> sessions_;
 };
 
+// Every kind of part that a decoder has. `spec` must outlive the object, as the others.
+struct DecoderParts {
+  DecoderParts(const DecoderSpec& spec, const FormatRegistry& formats, TapSink* taps, LogSink* log);
+
+  PartSessions dense, sparse;  // blocks without and with experts
+  PartSessions experts, norms, heads;
+};
+
 // Rows [begin, end) of a tensor of the quantized network as fp32. Called by several threads.
 using QuantizedRows =
     std::function<void(const std::string& tensor, int64_t begin, int64_t end, float* values)>;

@@ -14,15 +14,6 @@
 namespace hif8 {
 namespace {
 
-TensorStats Record(std::span<const float> values, size_t samples = 1) {
-  TensorStats stats;
-  stats.Add({DType::kF32,
-             {static_cast<int64_t>(values.size())},
-             reinterpret_cast<const std::byte*>(values.data())},
-            samples);
-  return stats;
-}
-
 // Every rule with every format: the project's and two plain ones.
 class ContractTest : public testing::Test {
  protected:

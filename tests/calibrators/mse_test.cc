@@ -11,14 +11,6 @@
 namespace hif8 {
 namespace {
 
-TensorStats Record(std::span<const float> values) {
-  TensorStats stats;
-  stats.Add({DType::kF32,
-             {static_cast<int64_t>(values.size())},
-             reinterpret_cast<const std::byte*>(values.data())});
-  return stats;
-}
-
 // Every candidate of both rounds, each value quantized by a search of the table.
 struct BruteForce {
   double max_error = 0;

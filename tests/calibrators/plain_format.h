@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/numeric/number_format.h"
+#include "lib/numeric/tensor_stats.h"
 
 namespace hif8 {
 
@@ -137,6 +138,15 @@ inline void RoundToBf16(std::vector<float>* values) {
   for (float& v : *values) {
     v = std::bit_cast<float>((std::bit_cast<uint32_t>(v) + 0x8000U) & 0xFFFF0000U);
   }
+}
+
+inline TensorStats Record(std::span<const float> values, size_t samples = 1) {
+  TensorStats stats;
+  stats.Add({DType::kF32,
+             {static_cast<int64_t>(values.size())},
+             reinterpret_cast<const std::byte*>(values.data())},
+            samples);
+  return stats;
 }
 
 }  // namespace hif8

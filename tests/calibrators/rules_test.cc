@@ -18,15 +18,6 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 const Calibrator& Rule(const char* name) { return BuiltinCalibrators().Get(name); }
 const NumberFormat& Hif8() { return BuiltinFormats().Get("hif8"); }
 
-TensorStats Record(std::span<const float> values, size_t samples = 1) {
-  TensorStats stats;
-  stats.Add({DType::kF32,
-             {static_cast<int64_t>(values.size())},
-             reinterpret_cast<const std::byte*>(values.data())},
-            samples);
-  return stats;
-}
-
 TEST(ScaleFromReference, RoundsAsAsked) {
   ScaleParams params;
   EXPECT_EQ(ScaleFromReference(3.0F, 3.0F, 16.0F, params), 3.0F / 16.0F);

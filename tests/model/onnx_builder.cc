@@ -11,29 +11,6 @@
 namespace hif8 {
 namespace {
 
-int OnnxType(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return onnx::TensorProto::FLOAT;
-    case DType::kF16:
-      return onnx::TensorProto::FLOAT16;
-    case DType::kBF16:
-      return onnx::TensorProto::BFLOAT16;
-    case DType::kF64:
-      return onnx::TensorProto::DOUBLE;
-    case DType::kI64:
-      return onnx::TensorProto::INT64;
-    case DType::kI32:
-      return onnx::TensorProto::INT32;
-    case DType::kBool:
-      return onnx::TensorProto::BOOL;
-    case DType::kU8:
-      return onnx::TensorProto::UINT8;
-    default:
-      return onnx::TensorProto::UNDEFINED;
-  }
-}
-
 template <typename T>
 onnx::TensorProto RawTensor(const std::string& name, const Shape& shape,
                             const std::vector<T>& values, int type) {
@@ -57,7 +34,7 @@ GraphBuilder& GraphBuilder::Input(const std::string& name, const Shape& shape, D
   onnx::ValueInfoProto* value = graph_.add_input();
   value->set_name(name);
   auto* type = value->mutable_type()->mutable_tensor_type();
-  type->set_elem_type(OnnxType(dtype));
+  type->set_elem_type(FromDType(dtype));
   type->mutable_shape();
   for (const int64_t d : shape) {
     auto* dim = type->mutable_shape()->add_dim();
@@ -69,7 +46,7 @@ GraphBuilder& GraphBuilder::Input(const std::string& name, const Shape& shape, D
 GraphBuilder& GraphBuilder::Output(const std::string& name, DType dtype) {
   onnx::ValueInfoProto* value = graph_.add_output();
   value->set_name(name);
-  value->mutable_type()->mutable_tensor_type()->set_elem_type(OnnxType(dtype));
+  value->mutable_type()->mutable_tensor_type()->set_elem_type(FromDType(dtype));
   return *this;
 }
 
@@ -131,13 +108,6 @@ std::filesystem::path ModelBuilder::Save(const std::filesystem::path& folder,
   std::ofstream file(path, std::ios::binary);
   EXPECT_TRUE(model_->SerializeToOstream(&file)) << path;
   return path;
-}
-
-void SetInt(onnx::NodeProto* node, const std::string& name, int64_t value) {
-  onnx::AttributeProto* attribute = node->add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(onnx::AttributeProto::INT);
-  attribute->set_i(value);
 }
 
 void SetInts(onnx::NodeProto* node, const std::string& name, const std::vector<int64_t>& values) {

@@ -11,6 +11,7 @@
 
 #include "lib/core/tensor.h"
 #include "lib/model/onnx/onnx_model.h"
+#include "lib/model/onnx/onnx_proto.h"
 
 namespace hif8 {
 
@@ -55,7 +56,6 @@ class ModelBuilder : public GraphBuilder {
   std::shared_ptr<onnx::ModelProto> model_;
 };
 
-void SetInt(onnx::NodeProto* node, const std::string& name, int64_t value);
 void SetInts(onnx::NodeProto* node, const std::string& name, const std::vector<int64_t>& values);
 void SetString(onnx::NodeProto* node, const std::string& name, const std::string& value);
 GraphBuilder AddBody(onnx::NodeProto* node, const std::string& attribute);

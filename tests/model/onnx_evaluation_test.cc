@@ -221,7 +221,7 @@ TEST(OnnxEvaluationGraphs, BranchesRecurrentLayersAndChains) {
   yes.Output("a").Node("MatMul", {"x", "t"}, {"a"}, "yes");
   GraphBuilder no = AddBody(node, "else_branch");
   no.Output("e");
-  SetInt(no.Node("LSTM", {"x", "lw", "lr"}, {"", "l"}, "lstm"), "hidden_size", 4);
+  SetAttribute(no.Node("LSTM", {"x", "lw", "lr"}, {"", "l"}, "lstm"), "hidden_size", 4);
   no.Node("MatMul", {"l", "t"}, {"e"}, "no");
   const auto model = LoadModel(b.Save(folder.path(), "in.onnx"));
   const ReferenceQuantizer quantizer(*model);

@@ -133,7 +133,7 @@ TEST_P(OnnxFormats, MatMulAndGemm) {
   b.Node("MatMul", {"x", "w"}, {"y"});
   b.Node("Reshape", {"y", "flat"}, {"rows"});
   b.Weight("c", {5}, std::vector<float>(5, 0));
-  SetInt(b.Node("Gemm", {"rows", "v", "c"}, {"z"}), "transB", 1);
+  SetAttribute(b.Node("Gemm", {"rows", "v", "c"}, {"z"}), "transB", 1);
   const auto model = LoadModel(b.Save(in_.path()));
   const std::vector<float> x = Activations(6, 70, 5);
   for (const Scheme& scheme : Schemes()) {

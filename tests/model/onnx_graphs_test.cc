@@ -180,8 +180,8 @@ TEST(OnnxObservedGraph, NarrowFloatTypes) {
     tensor->add_dims(2);
     tensor->set_raw_data(w.data(), 8);
     b.Node("MatMul", {"x", "w"}, {"h"}, "layer");
-    SetInt(b.Node("Cast", {"h"}, {"f"}), "to", onnx::TensorProto::FLOAT);
-    SetInt(b.Node("Cast", {"f"}, {"y"}), "to", tensor->data_type());
+    SetAttribute(b.Node("Cast", {"h"}, {"f"}), "to", onnx::TensorProto::FLOAT);
+    SetAttribute(b.Node("Cast", {"f"}, {"y"}), "to", tensor->data_type());
     return LoadModel(b.Save(folder.path()));
   };
   const auto half = build(DType::kF16, {0x3C00, 0x4000, 0x4200, 0x4400});

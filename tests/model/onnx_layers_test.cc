@@ -39,12 +39,12 @@ TEST(OnnxLayers, ChannelsOfEachOperator) {
   EXPECT_EQ(Layout(*OneLayer(folder, "MatMul", {2, 3, 4, 5}), "layer"), Dims({6, 4, 5, 1}));
   EXPECT_EQ(Layout(*OneLayer(folder, "MatMul", {1, 1, 4, 5}), "layer"), Dims({1, 4, 5, 1}));
   EXPECT_EQ(Layout(*OneLayer(folder, "Gemm", {4, 5}), "layer"), Dims({1, 4, 5, 1}));
-  const auto transposed = [](onnx::NodeProto* node) { SetInt(node, "transB", 1); };
+  const auto transposed = [](onnx::NodeProto* node) { SetAttribute(node, "transB", 1); };
   EXPECT_EQ(Layout(*OneLayer(folder, "Gemm", {4, 5}, transposed), "layer"), Dims({1, 1, 4, 5}));
   EXPECT_EQ(Layout(*OneLayer(folder, "Conv", {6, 2, 3}), "layer"), Dims({1, 1, 6, 6}));
   EXPECT_EQ(Layout(*OneLayer(folder, "Conv", {6, 2, 3, 3}), "layer"), Dims({1, 1, 6, 18}));
   EXPECT_EQ(Layout(*OneLayer(folder, "Conv", {6, 2, 3, 3, 3}), "layer"), Dims({1, 1, 6, 54}));
-  const auto grouped = [](onnx::NodeProto* node) { SetInt(node, "group", 2); };
+  const auto grouped = [](onnx::NodeProto* node) { SetAttribute(node, "group", 2); };
   EXPECT_EQ(Layout(*OneLayer(folder, "Conv", {6, 1, 3, 3}, grouped), "layer"), Dims({1, 1, 6, 9}));
   EXPECT_EQ(Layout(*OneLayer(folder, "ConvTranspose", {6, 4, 3, 3}), "layer"), Dims({1, 6, 4, 9}));
   EXPECT_EQ(Layout(*OneLayer(folder, "ConvTranspose", {6, 4, 3, 3}, grouped), "layer"),
@@ -151,7 +151,7 @@ TEST(OnnxLayers, ChainsAreWalkedThroughAndTheAxisMappedBack) {
   EXPECT_THAT(FindLayer(*chain("MatMul", {2, 3}, reshape), "layer").unsupported,
               HasSubstr("Reshape"));
   const auto cast = [](GraphBuilder& b) {
-    SetInt(b.Node("Cast", {"w"}, {"v"}), "to", onnx::TensorProto::FLOAT16);
+    SetAttribute(b.Node("Cast", {"w"}, {"v"}), "to", onnx::TensorProto::FLOAT16);
   };
   EXPECT_EQ(Layout(*chain("Conv", {4, 5, 3, 3}, cast), "layer"), Dims({1, 1, 4, 45}));
   const auto squeeze = [](GraphBuilder& b) {
@@ -204,7 +204,7 @@ TEST(OnnxLayers, SharedWeightWithDifferentChannels) {
   ModelBuilder b;
   b.Input("x", {1, 4}).Output("y").Output("z").Weight("w", {4, 4}, Numbers(16, 1));
   b.Node("Gemm", {"x", "w"}, {"y"}, "plain");
-  SetInt(b.Node("Gemm", {"x", "w"}, {"z"}, "transposed"), "transB", 1);
+  SetAttribute(b.Node("Gemm", {"x", "w"}, {"z"}, "transposed"), "transB", 1);
   const auto model = LoadModel(b.Save(folder.path()));
   EXPECT_EQ(Layout(*model, "plain"), Dims({1, 1, 1, 16}));
   EXPECT_THAT(model->weights()[0].note, HasSubstr("share"));
@@ -236,7 +236,7 @@ TEST(OnnxLayers, RecurrentWeightsPerGateRow) {
   b.Input("x", {5, 1, 3}).Output("y");
   b.Weight("w", {2, 16, 3}, Numbers(96, 1)).Weight("r", {2, 16, 4}, Numbers(128, 2));
   auto* node = b.Node("LSTM", {"x", "w", "r"}, {"y"}, "lstm");
-  SetInt(node, "hidden_size", 4);
+  SetAttribute(node, "hidden_size", 4);
   SetString(node, "direction", "bidirectional");
   const auto model = LoadModel(b.Save(folder.path()));
   EXPECT_EQ(Layout(*model, "lstm/W"), Dims({1, 1, 32, 3}));
@@ -290,13 +290,13 @@ TEST(OnnxLayers, MultiplyAddsOfOneSample) {
   b.Weight("c", {8, 3, 3, 3}, Numbers(216, 1)).Weight("d", {8, 1, 3, 3}, Numbers(72, 2));
   b.Weight("w", {6, 5}, Numbers(30, 3)).Weight("t", {8, 4, 2, 2}, Numbers(128, 4));
   b.Weight("lw", {1, 16, 6}, Numbers(96, 5)).Weight("lr", {1, 16, 4}, Numbers(64, 6));
-  b.Node("Conv", {"x", "c"}, {"h"}, "conv");                           // [1, 8, 8, 8]
-  SetInt(b.Node("Conv", {"h", "d"}, {"g"}, "depthwise"), "group", 8);  // [1, 8, 6, 6]
-  b.Node("MatMul", {"g", "w"}, {"y"}, "matmul");                       // [1, 8, 6, 5]
-  b.Node("ConvTranspose", {"g", "t"}, {"z"}, "transpose");             // [1, 4, 7, 7]
+  b.Node("Conv", {"x", "c"}, {"h"}, "conv");                                 // [1, 8, 8, 8]
+  SetAttribute(b.Node("Conv", {"h", "d"}, {"g"}, "depthwise"), "group", 8);  // [1, 8, 6, 6]
+  b.Node("MatMul", {"g", "w"}, {"y"}, "matmul");                             // [1, 8, 6, 5]
+  b.Node("ConvTranspose", {"g", "t"}, {"z"}, "transpose");                   // [1, 4, 7, 7]
   b.Ints("shape", {3}, {8, 6, 6});
   b.Node("Reshape", {"g", "shape"}, {"s"});
-  SetInt(b.Node("LSTM", {"s", "lw", "lr"}, {"l"}, "lstm"), "hidden_size", 4);
+  SetAttribute(b.Node("LSTM", {"s", "lw", "lr"}, {"l"}, "lstm"), "hidden_size", 4);
   const auto model = LoadModel(b.Save(folder.path()));
   const auto macs = [&](const char* name) { return FindLayer(*model, name).macs; };
   EXPECT_EQ(macs("conv"), 8 * 8 * 8 * 27);
@@ -323,7 +323,7 @@ TEST(OnnxLayers, ComputedWeightsAreEvaluatedWhenThereIsAnEngine) {
   for (const char* branch : {"then_branch", "else_branch"}) {
     GraphBuilder body = AddBody(node, branch);
     body.Output("out");
-    SetInt(body.Node("Concat", {"c", "c"}, {"cc"}), "axis", 0);
+    SetAttribute(body.Node("Concat", {"c", "c"}, {"cc"}), "axis", 0);
     body.Node("MatMul", {"x", "cc"}, {"out"}, branch[0] == 't' ? "yes" : "no");
   }
   const auto path = b.Save(folder.path());

@@ -39,8 +39,8 @@ TEST(OnnxOpset, BroadcastAlongAnAxis) {
   ModelBuilder b(6, 3);
   b.Input("x", {1, 2, 2, 1}).Input("c", {2}).Output("y").Weight("c", {2}, {10, 20});
   onnx::NodeProto* add = b.Node("Add", {"x", "c"}, {"y"});
-  SetInt(add, "broadcast", 1);
-  SetInt(add, "axis", 1);
+  SetAttribute(add, "broadcast", 1);
+  SetAttribute(add, "axis", 1);
   EXPECT_THAT(RunConverted(b, {{"x", FloatInput({1, 2, 2, 1}, {1, 2, 3, 4})}}),
               testing::ElementsAre(11, 12, 23, 24));
 }
@@ -61,7 +61,7 @@ TEST(OnnxOpset, UpsampleAndBatchNormalization) {
   b.Weight("var", {1}, {1});
   onnx::NodeProto* norm =
       b.Node("BatchNormalization", {"x", "scale", "bias", "mean", "var"}, {"n"});
-  SetInt(norm, "spatial", 1);
+  SetAttribute(norm, "spatial", 1);
   onnx::AttributeProto* scales = b.Node("Upsample", {"n"}, {"y"})->add_attribute();
   scales->set_name("scales");
   scales->set_type(onnx::AttributeProto::FLOATS);
@@ -75,7 +75,7 @@ ModelBuilder ScanModel(int opset) {
   ModelBuilder b(opset, 3);
   b.Input("x", {1, 3, 2}).Output("y").Output("m").Weight("w", {2, 2}, {1, 2, 3, 4});
   auto* node = b.Node("Scan", {"", "x"}, {"y"}, "scan");
-  SetInt(node, "num_scan_inputs", 1);
+  SetAttribute(node, "num_scan_inputs", 1);
   GraphBuilder body = AddBody(node, "body");
   body.Input("in", {2}).Output("out").Node("Relu", {"in"}, {"out"});
   b.Node("MatMul", {"x", "w"}, {"m"}, "layer");

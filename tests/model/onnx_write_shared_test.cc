@@ -121,7 +121,7 @@ TEST(OnnxWriteShared, ConstantChainsStayBehindTheCodes) {
   check({3, 5}, [](GraphBuilder& b) { b.Node("Transpose", {"w"}, {"v"}); });
   check({5, 3}, [](GraphBuilder& b) { b.Node("Identity", {"w"}, {"v"}); });
   check({5, 3}, [](GraphBuilder& b) {
-    SetInt(b.Node("Cast", {"w"}, {"v"}), "to", onnx::TensorProto::FLOAT);
+    SetAttribute(b.Node("Cast", {"w"}, {"v"}), "to", onnx::TensorProto::FLOAT);
   });
   check({1, 3, 5, 1}, [](GraphBuilder& b) {
     b.Ints("shape", {2}, {3, 5});

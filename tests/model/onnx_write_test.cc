@@ -61,7 +61,7 @@ void CheckLayer(const std::string& op, const Shape& x_shape, const Shape& w_shap
 }
 
 std::function<void(onnx::NodeProto*)> Set(const std::string& name, int64_t value) {
-  return [=](onnx::NodeProto* node) { SetInt(node, name, value); };
+  return [=](onnx::NodeProto* node) { SetAttribute(node, name, value); };
 }
 
 TEST(OnnxWrite, EveryKindOfLayerComputesWhatTheSimulationComputes) {
@@ -98,7 +98,7 @@ TEST(OnnxWrite, GemmAndItsTransposedTwinHaveTheSameScales) {
     }
     ModelBuilder b;
     b.Input("x", {1, 5}).Output("y").Weight("w", transposed ? Shape{3, 5} : Shape{5, 3}, w);
-    SetInt(b.Node("Gemm", {"x", "w"}, {"y"}, "layer"), "transB", transposed ? 1 : 0);
+    SetAttribute(b.Node("Gemm", {"x", "w"}, {"y"}, "layer"), "transB", transposed ? 1 : 0);
     const auto model = LoadModel(b.Save(folder.path()));
     return ReferenceQuantizer(*model).Encode(0).scales;
   };
@@ -208,7 +208,7 @@ TEST(OnnxWrite, RecurrentWeights) {
                          const std::string& name) {
     ModelBuilder b;
     b.Input("x", {5, 1, 3}).Output("y").Weight("w", {1, 16, 3}, w).Weight("r", {1, 16, 4}, r);
-    SetInt(b.Node("LSTM", {"x", "w", "r"}, {"y"}, "lstm"), "hidden_size", 4);
+    SetAttribute(b.Node("LSTM", {"x", "w", "r"}, {"y"}, "lstm"), "hidden_size", 4);
     return b.Save(folder.path(), name);
   };
   const auto model = LoadModel(build(Numbers(48, 1), Numbers(64, 2), "in.onnx"));

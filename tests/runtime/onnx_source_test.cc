@@ -282,7 +282,7 @@ TEST_F(OnnxSourceTest, ABranchThatIsNeverTakenIsNotObserved) {
   g.Input("x", {1, kIn}).Output("y", {1, kOut});
   g.Weight("w", {kIn, kOut}, Wave(kIn * kOut, 0.9)).Weight("zero", {}, {0});
   g.Node("ReduceMax", {"x"}, {"m"});
-  SetInt(g.graph().mutable_node(0), "keepdims", 0);
+  SetAttribute(g.graph().mutable_node(0), "keepdims", 0);
   g.Node("Greater", {"m", "zero"}, {"c"});
   auto* node = g.Node("If", {"c"}, {"y"});
   for (const std::string branch : {"then_branch", "else_branch"}) {

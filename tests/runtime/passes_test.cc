@@ -132,7 +132,7 @@ TEST_F(PassesTest, NonFiniteAndEmptyTensors) {
   g.Tap(kObserveOp, 0, {"x"}, "x1");
   g.Node("NonZero", {"x1"}, {"nz"});  // [2, how many]
   g.Node("Transpose", {"nz"}, {"t"});
-  SetInt(g.Node("Cast", {"t"}, {"f"}), "to", onnx::TensorProto::FLOAT);
+  SetAttribute(g.Node("Cast", {"t"}, {"f"}), "to", onnx::TensorProto::FLOAT);
   g.Tap(kObserveOp, 1, {"f"}, "y");
   const RunnableGraph graph = g.Build();
   const auto data =
@@ -327,7 +327,7 @@ TEST_F(PassesTest, OutputsThatCannotBeComparedAreLeftOut) {
     g.Input("x", {1, kIn}).Output("y", {-1}).Output("n", {2, -1}, DType::kI64);
     g.Weight("t", {}, {threshold});
     g.Node("Greater", {"x", "t"}, {"c"});
-    SetInt(g.Node("Compress", {"x", "c1"}, {"y"}), "axis", 1);
+    SetAttribute(g.Node("Compress", {"x", "c1"}, {"y"}), "axis", 1);
     g.Ints("flat", {1}, {-1});
     g.Node("Reshape", {"c", "flat"}, {"c1"});
     g.Node("NonZero", {"c"}, {"n"});

@@ -145,7 +145,7 @@ TEST(Session, TapsSeeEveryFloatType) {
     TestGraph g;
     g.Input("x", {-1}, dtype).Output("y", {-1}, DType::kF32);
     g.Tap(kObserveOp, 7, {"x"}, "x1");
-    SetInt(g.Node("Cast", {"x1"}, {"y"}), "to", onnx::TensorProto::FLOAT);
+    SetAttribute(g.Node("Cast", {"x1"}, {"y"}), "to", onnx::TensorProto::FLOAT);
     const std::vector<float> values = {0.5f, -3.0f, 0.0f};
     std::byte* data = nullptr;
     Tensor x = Tensor::Allocate(dtype, {3}, &data);

@@ -5,33 +5,12 @@
 namespace hif8 {
 namespace {
 
-int OnnxType(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-      return onnx::TensorProto::FLOAT16;
-    case DType::kBF16:
-      return onnx::TensorProto::BFLOAT16;
-    case DType::kF64:
-      return onnx::TensorProto::DOUBLE;
-    case DType::kI64:
-      return onnx::TensorProto::INT64;
-    case DType::kI32:
-      return onnx::TensorProto::INT32;
-    case DType::kU8:
-      return onnx::TensorProto::UINT8;
-    case DType::kBool:
-      return onnx::TensorProto::BOOL;
-    default:
-      return onnx::TensorProto::FLOAT;
-  }
-}
-
 GraphValue Declare(onnx::ValueInfoProto* info, const std::string& name, const Shape& shape,
                    DType dtype, const std::vector<std::string>& dim_names) {
   GraphValue value{name, dtype, true, shape, {}};
   info->set_name(name);
   auto* type = info->mutable_type()->mutable_tensor_type();
-  type->set_elem_type(OnnxType(dtype));
+  type->set_elem_type(FromDType(dtype));
   type->mutable_shape();
   for (size_t i = 0; i < shape.size(); ++i) {
     auto* dim = type->mutable_shape()->add_dim();
@@ -73,32 +52,21 @@ TestGraph& TestGraph::Output(const std::string& name, const Shape& shape, DType 
 
 TestGraph& TestGraph::Weight(const std::string& name, const Shape& shape,
                              const std::vector<float>& values) {
-  auto* tensor = graph().add_initializer();
-  tensor->set_name(name);
-  tensor->set_data_type(onnx::TensorProto::FLOAT);
-  for (const int64_t d : shape) tensor->add_dims(d);
-  for (const float v : values) tensor->add_float_data(v);
+  *graph().add_initializer() = MakeTensor(name, shape, values);
   return *this;
 }
 
 TestGraph& TestGraph::Ints(const std::string& name, const Shape& shape,
                            const std::vector<int64_t>& values) {
-  auto* tensor = graph().add_initializer();
-  tensor->set_name(name);
-  tensor->set_data_type(onnx::TensorProto::INT64);
-  for (const int64_t d : shape) tensor->add_dims(d);
-  for (const int64_t v : values) tensor->add_int64_data(v);
+  *graph().add_initializer() = MakeTensor(name, shape, values);
   return *this;
 }
 
 onnx::NodeProto* TestGraph::Node(const std::string& op, const std::vector<std::string>& inputs,
                                  const std::vector<std::string>& outputs,
                                  const std::string& domain) {
-  auto* node = graph().add_node();
-  node->set_op_type(op);
-  node->set_domain(domain);
-  for (const std::string& name : inputs) node->add_input(name);
-  for (const std::string& name : outputs) node->add_output(name);
+  onnx::NodeProto* node = graph().add_node();
+  *node = MakeNode(op, inputs, outputs, domain);
   return node;
 }
 
@@ -116,19 +84,8 @@ RunnableGraph TestGraph::Build() const {
 
 void AddTap(onnx::GraphProto* graph, std::string_view op, int id,
             const std::vector<std::string>& inputs, const std::string& output) {
-  auto* node = graph->add_node();
-  node->set_op_type(std::string(op));
-  node->set_domain(std::string(kTapDomain));
-  for (const std::string& name : inputs) node->add_input(name);
-  node->add_output(output);
-  SetInt(node, std::string(kTapIdAttribute), id);
-}
-
-void SetInt(onnx::NodeProto* node, const std::string& name, int64_t value) {
-  auto* attribute = node->add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(onnx::AttributeProto::INT);
-  attribute->set_i(value);
+  *graph->add_node() = MakeNode(std::string(op), inputs, {output}, std::string(kTapDomain));
+  SetAttribute(graph->mutable_node(graph->node_size() - 1), std::string(kTapIdAttribute), id);
 }
 
 Tensor FloatTensor(const Shape& shape, const std::vector<float>& values) {

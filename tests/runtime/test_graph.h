@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/model/graph.h"
+#include "lib/model/onnx/onnx_proto.h"
 #include "lib/runtime/session.h"
 
 namespace hif8 {
@@ -38,7 +39,6 @@ class TestGraph {
 
 void AddTap(onnx::GraphProto* graph, std::string_view op, int id,
             const std::vector<std::string>& inputs, const std::string& output);
-void SetInt(onnx::NodeProto* node, const std::string& name, int64_t value);
 
 Tensor FloatTensor(const Shape& shape, const std::vector<float>& values);
 Tensor IntTensor(const Shape& shape, const std::vector<int64_t>& values);

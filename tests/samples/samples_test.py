@@ -14,6 +14,7 @@ import xml.etree.ElementTree
 CMAKE, BUILD, ROOT = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
 sys.path.insert(0, str(ROOT / "tests" / "cli"))
 from plain_files import write_ids  # noqa: E402
+from program_case import FolderCase  # noqa: E402
 
 SAMPLES, MODELS = ROOT / "samples", ROOT / "tests" / "data" / "models"
 CONV = ROOT / "tests" / "cli" / "data" / "conv"
@@ -75,7 +76,7 @@ def shell_steps(path):
     return steps
 
 
-class Samples(unittest.TestCase):
+class Samples(FolderCase):
     @classmethod
     def setUpClass(cls):
         cls.prefix = pathlib.Path(tempfile.mkdtemp())
@@ -83,8 +84,7 @@ class Samples(unittest.TestCase):
         subprocess.run([CMAKE, "--install", BUILD, "--prefix", cls.prefix], check=True, stdout=subprocess.DEVNULL)
 
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         (self.folder / "calibration").symlink_to(CONV)
         shutil.copy(CONV / "model.onnx", self.folder)
         write_ids(self.folder / "ids.npy", [[(7 * i + s) % 200 for i in range(24)] for s in range(6)])
@@ -98,11 +98,7 @@ class Samples(unittest.TestCase):
             **variables,
         }
         command = ["bash", "-e", "-o", "pipefail", "-c", command] if isinstance(command, str) else command
-        done = subprocess.run(
-            [str(c) for c in command], cwd=self.folder, env=environment, capture_output=True, text=True, check=False,
-            timeout=300,
-        )  # fmt: skip
-        self.assertEqual(done.returncode, code, f"{command}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        done = super().run_command(*command, code=code, cwd=self.folder, env=environment)
         return done.stdout + done.stderr
 
     def test_recipes(self):
