@@ -38,6 +38,13 @@ cli::ProgramSpec MergeSpec() {
        .repeatable = true,
        .required = true,
        .brief = true},
+      {.name = "source",
+       .kind = OptionKind::kPath,
+       .group = OptionGroup::kInput,
+       .value = "MODEL",
+       .help = "the checkpoint that the parts were made from: compares every byte with what they "
+               "read",
+       .environment = false},
       {.name = "output",
        .letter = 'o',
        .kind = OptionKind::kPath,
@@ -120,6 +127,10 @@ void Merge(const cli::ParsedOptions& options, cli::Console& console) {
   for (const std::string& text : options.Texts("PART")) inputs.emplace_back(text);
   const auto folders = static_cast<size_t>(std::count_if(
       inputs.begin(), inputs.end(), [](const fs::path& path) { return fs::is_directory(path); }));
+  if (folders == 0 && options.Has("source")) {
+    throw UsageError("--source is for the parts of a checkpoint, found statistics",
+                     "leave --source out");
+  }
   if (folders == 0) return MergeStatistics(inputs, output, force);
   if (folders < inputs.size()) {
     throw UsageError("expected folders of parts or statistics files, found both",
@@ -132,6 +143,13 @@ void Merge(const cli::ParsedOptions& options, cli::Console& console) {
           "the output folder holds the part '" + input.string() + "', which it would replace",
           "choose another folder with -o", output.string());
     }
+  }
+  if (options.Has("source")) {
+    CheckSource(parts, *Checkpoint::Open(options.Text("source")));
+  } else if (!AreOfOneSource(parts)) {
+    console.log().Warn(
+        "each part knows the files of the others by samples only: give --source MODEL to compare "
+        "every byte with the checkpoint that all must come from");
   }
   OutputDir out(output, force);
   Report report = MergeReports(parts, MergeParts(parts, out.path()));

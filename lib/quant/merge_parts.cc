@@ -69,6 +69,23 @@ std::set<std::string> CommonFiles(const Part& part) {
   return names;
 }
 
+// Every tensor as the part read it that wrote it.
+TensorHashes AllTensors(std::span<const Part> parts) {
+  TensorHashes all;
+  for (const Part& part : parts) all.insert(part.file.tensors.begin(), part.file.tensors.end());
+  return all;
+}
+
+// A part that read everything knows what the others must have read.
+void CheckWhole(const std::vector<Part>& parts) {
+  const std::string hash = CombineHashes(AllTensors(parts));
+  for (const Part& part : parts) {
+    if (part.file.whole.empty() || part.file.whole == hash) continue;
+    const Part& other = &part == &parts.front() ? parts.back() : parts.front();
+    throw Different("checkpoints", other, part, "quantize all parts from one checkpoint");
+  }
+}
+
 void CheckCommonFiles(const std::vector<Part>& parts) {
   const Part& first = parts.front();
   const std::set<std::string> names = CommonFiles(first);
@@ -143,14 +160,34 @@ std::vector<Part> ReadParts(std::span<const fs::path> folders) {
   });
   CheckNumbers(parts);
   CheckCommonFiles(parts);
+  CheckWhole(parts);
   return parts;
+}
+
+bool AreOfOneSource(std::span<const Part> parts) {
+  return parts.size() == 1 || std::any_of(parts.begin(), parts.end(),
+                                          [](const Part& p) { return !p.file.whole.empty(); });
+}
+
+void CheckSource(std::span<const Part> parts, const Checkpoint& source) {
+  const TensorHashes expected = HashTensors(source, true);
+  for (const Part& part : parts) {
+    for (const auto& [name, hash] : part.file.tensors) {
+      const auto found = expected.find(name);
+      if (found != expected.end() && found->second == hash) continue;
+      throw UsageError("tensor '" + name + "' is not what part " + part.file.part.Text() +
+                           " was made from: " + part.folder.string(),
+                       "quantize all parts from this checkpoint", source.path().string());
+    }
+  }
+  if (AllTensors(parts).size() == expected.size()) return;
+  throw UsageError("the checkpoint has tensors that no part holds",
+                   "quantize all parts from this checkpoint", source.path().string());
 }
 
 MergedModel MergeParts(std::span<const Part> parts, const fs::path& dir) {
   MergedModel merged;
-  TensorHashes hashes;
   for (const Part& part : parts) {
-    hashes.insert(part.file.tensors.begin(), part.file.tensors.end());
     for (const std::string& name : part.file.files) {
       Place(part.folder / name, dir / name, true);
       merged.bytes += fs::file_size(dir / name);
@@ -159,7 +196,7 @@ MergedModel MergeParts(std::span<const Part> parts, const fs::path& dir) {
   for (const std::string& name : CommonFiles(parts.front())) {
     Place(parts.front().folder / name, dir / name, false);
   }
-  merged.hash = CombineHashes(hashes);
+  merged.hash = CombineHashes(AllTensors(parts));
   WriteFileAtomically(dir / kCalibration, MergeCalibrations(parts, merged.hash));
   return merged;
 }

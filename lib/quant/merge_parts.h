@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/model/model.h"
+#include "lib/model/safetensors/checkpoint.h"
 #include "lib/model/safetensors/checkpoint_part.h"
 
 namespace hif8 {
@@ -18,6 +19,12 @@ struct Part {
 // Reads and orders the parts of one checkpoint. Throws kUsage when one is missing or given twice,
 // or when they come from different sources or recipes; kModel for folders that are no parts.
 std::vector<Part> ReadParts(std::span<const std::filesystem::path> folders);
+// Whether every byte of the parts' sources is known to be the same. Each part has read the tensors
+// whole that it wrote, and samples of all others: where no part has read everything, sources that
+// differ between the samples are not told apart.
+bool AreOfOneSource(std::span<const Part> parts);
+// Throws kUsage when a part was not made from this checkpoint, of which every byte is read.
+void CheckSource(std::span<const Part> parts, const Checkpoint& source);
 
 // What is known only of all parts together.
 struct MergedModel {

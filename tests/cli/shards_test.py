@@ -172,6 +172,53 @@ class ShardsTest(CalibrateCase):
         (two / "hif8-part.json").write_text("{}")
         refused(one, two, three, code=3, says="description of a part")
 
+    def change(self, *shards, end=False):
+        """A bit in the middle of the longest tensor of these files, or in the last byte of all of them."""
+        for shard in shards:
+            path = self.model / f"model-{shard:05}-of-00005.safetensors"
+            data = bytearray(path.read_bytes())
+            start = 8 + int.from_bytes(data[:8], "little")
+            places = [t["data_offsets"] for n, t in json.loads(data[8:start]).items() if n != "__metadata__"]
+            first, last = max(places, key=lambda place: place[1] - place[0])
+            data[-1 if end else start + (first + last) // 2] ^= 1
+            path.write_bytes(data)
+
+    def test_sources_that_differ_in_the_middle_of_a_tensor(self):
+        """No part reads that of another's files: the source tells, or a part that read everything."""
+        good, out = shutil.copytree(self.model, self.folder / "good"), self.folder / "out"
+        parts = [self.part(k, 3) for k in (1, 2, 3)]
+        text = self.run_program("merge", *parts, "-o", out, "--source", good)
+        self.assertNotIn("samples", text)
+        self.change(1, 2, 3, 4, 5)
+        mixed = [parts[0], self.part(2, 3, name="other"), parts[2]]
+        text = self.run_program("merge", *mixed, "-o", out, "--force")
+        self.assertIn("warning: each part knows the files of the others by samples only", text)
+        for source, wrong in ((good, "2/3"), (self.model, "1/3")):
+            text = self.run_program("merge", *mixed, "-o", out, "--force", "--source", source, code=2)
+            self.assertRegex(text, f"tensor '.*' is not what part {wrong} was made from")
+
+    def test_a_part_that_read_everything_knows_the_source(self):
+        ids = self.folder / "ids.npy"
+        write_ids(ids, [range(40)])
+
+        def part(k):
+            stats = self.folder / f"{k}.stats"
+            self.run_program(self.model, "--data", ids, "--stats-out", stats)
+            return self.part(k, 2, "--stats-in", stats, recipe="inference")
+
+        parts = [part(1), part(2)]
+        self.assertNotIn("samples", self.run_program("merge", *parts, "-o", self.folder / "out"))
+        self.change(1, 2, 3, 4, 5)
+        shutil.rmtree(parts[1])
+        text = self.run_program("merge", parts[0], part(2), "-o", self.folder / "mixed", code=2)
+        self.assertIn("two checkpoints", text)
+
+    def test_the_end_of_another_part_s_tensors(self):
+        one = self.part(1, 3)
+        self.change(1, end=True)
+        text = self.run_program("merge", one, self.part(2, 3), self.part(3, 3), "-o", self.folder / "out", code=2)
+        self.assertIn("two checkpoints", text)
+
     def test_what_has_no_parts(self):
         for text in ("0/3", "4/3", "1", "1/", "/3", "a/b", "1/3x", "-1/3"):
             self.assertIn("--shards", self.run_program(self.model, "-o", self.folder / "x", "--shards", text, code=2))
@@ -180,6 +227,7 @@ class ShardsTest(CalibrateCase):
         text = self.run_program(self.model, "-o", self.folder / "x", "--shards", "1/2", "--data", ids, code=2)
         self.assertIn("--stats-in", text)
         self.assertIn("no output", self.run_program("merge", self.model, code=2))
+        self.assertIn("--source is for", self.run_program("merge", ids, "-o", "x", "--source", self.model, code=2))
         self.assertIn("PART", self.run_program("merge", "--help"))
 
     def environment(self, **more):

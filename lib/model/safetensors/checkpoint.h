@@ -66,6 +66,8 @@ class Checkpoint : public Model {
   const ModelConfig& config() const { return config_; }
   const ShardList& files() const { return files_; }
   const std::optional<CheckpointPart>& part() const { return part_; }
+  // Whether the fingerprint is that of every byte.
+  bool whole_fingerprint() const { return whole_fingerprint_; }
   // False for files that another part writes.
   bool Writes(const SafetensorsFile& shard) const;
   // Every tensor, shard by shard in header order.

@@ -11,27 +11,36 @@
 namespace hif8 {
 namespace {
 
-constexpr const char* kSchema = "hif8.part/1";
-constexpr size_t kQuickBytes = 64;
+constexpr const char* kSchema = "hif8.part/2";
+constexpr size_t kSampleBytes = 64;
+constexpr size_t kSampleStep = size_t{1} << 24;
 
-// `most`: bytes of the tensor that count.
-std::string HashOf(const CheckpointTensor& tensor, size_t most) {
+enum class Extent { kWhole, kSamples };
+
+std::string HashOf(const CheckpointTensor& tensor, Extent extent) {
   const SafetensorsEntry& entry = *tensor.entry;
   Hasher hasher;
   hasher.Update(entry.name + " " + std::string(DTypeName(entry.dtype)) + ShapeText(entry.shape));
   const auto bytes = tensor.shard->Bytes(entry);
-  hasher.Update(bytes.first(std::min(bytes.size(), most)));
+  if (extent == Extent::kWhole) {
+    hasher.Update(bytes);
+    return hasher.Hex();
+  }
+  for (size_t at = 0; at < bytes.size(); at += kSampleStep) {
+    hasher.Update(bytes.subspan(at, std::min(bytes.size() - at, kSampleBytes)));
+  }
+  hasher.Update(bytes.last(std::min(bytes.size(), kSampleBytes)));
   return hasher.Hex();
 }
 
 template <typename Wanted>
-TensorHashes HashWhere(const Checkpoint& checkpoint, size_t most, const Wanted& wanted) {
+TensorHashes HashWhere(const Checkpoint& checkpoint, Extent extent, const Wanted& wanted) {
   std::vector<const CheckpointTensor*> tensors;
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
     if (wanted(tensor)) tensors.push_back(&tensor);
   }
   std::vector<std::string> hashes(tensors.size());
-  ParallelFor(tensors.size(), [&](size_t i) { hashes[i] = HashOf(*tensors[i], most); });
+  ParallelFor(tensors.size(), [&](size_t i) { hashes[i] = HashOf(*tensors[i], extent); });
   TensorHashes named;
   for (size_t i = 0; i < tensors.size(); ++i) named[tensors[i]->name()] = hashes[i];
   return named;
@@ -40,7 +49,7 @@ TensorHashes HashWhere(const Checkpoint& checkpoint, size_t most, const Wanted& 
 }  // namespace
 
 TensorHashes HashTensors(const Checkpoint& checkpoint, bool all) {
-  return HashWhere(checkpoint, SIZE_MAX, [&](const CheckpointTensor& tensor) {
+  return HashWhere(checkpoint, Extent::kWhole, [&](const CheckpointTensor& tensor) {
     return all || checkpoint.Writes(*tensor.shard);
   });
 }
@@ -54,7 +63,7 @@ std::string CombineHashes(const TensorHashes& hashes) {
 std::string QuickHash(const Checkpoint& checkpoint) {
   Hasher all;
   all.Update(CombineHashes(
-      HashWhere(checkpoint, kQuickBytes, [](const CheckpointTensor&) { return true; })));
+      HashWhere(checkpoint, Extent::kSamples, [](const CheckpointTensor&) { return true; })));
   for (const auto& shard : checkpoint.files().shards) {
     all.Update(shard->path().filename().string() + "\n");
   }
@@ -67,6 +76,7 @@ std::string FormatPartFile(const PartFile& file) {
   json["part"] = file.part.number;
   json["parts"] = file.part.count;
   json["source"] = file.source;
+  json["whole"] = file.whole;
   json["files"] = file.files;
   json["tensors"] = file.tensors;
   return json.dump(1) + "\n";
@@ -79,6 +89,7 @@ PartFile ParsePartFile(std::string_view text, const std::string& where) {
     if (json.at("schema") == kSchema) {
       file.part = {json.at("part").get<int64_t>(), json.at("parts").get<int64_t>()};
       json.at("source").get_to(file.source);
+      json.at("whole").get_to(file.whole);
       json.at("files").get_to(file.files);
       json.at("tensors").get_to(file.tensors);
       const auto is_name = [](const std::string& name) {

@@ -36,14 +36,16 @@ using TensorHashes = std::map<std::string, std::string>;
 TensorHashes HashTensors(const Checkpoint& checkpoint, bool all);
 // The hash of a model that has these tensors, whatever files they are in.
 std::string CombineHashes(const TensorHashes& hashes);
-// Identifies a checkpoint at the cost of a few bytes per tensor: names, types, shapes and
-// the first bytes of every tensor.
+// Tells checkpoints apart at the cost of a few bytes per tensor, which are all that a part reads of
+// the files of others: names, types and shapes, the first and last bytes of every tensor, and some
+// every 16 MiB.
 std::string QuickHash(const Checkpoint& checkpoint);
 
 // A file that stands in the output of a part.
 struct PartFile {
   CheckpointPart part;
-  std::string source;              // QuickHash()
+  std::string source;  // QuickHash()
+  std::string whole;   // CombineHashes() of all tensors where the part read them, or empty
   std::vector<std::string> files;  // shards that the part wrote
   TensorHashes tensors;            // of the source's tensors in these shards
 

@@ -231,7 +231,8 @@ std::string IndexText(const Checkpoint& source, const std::vector<OutputShard>& 
 
 void WritePartFile(const Checkpoint& source, const std::vector<OutputShard>& shards,
                    const fs::path& folder) {
-  PartFile file{*source.part(), QuickHash(source), {}, HashTensors(source, false)};
+  PartFile file{*source.part(), QuickHash(source), "", {}, HashTensors(source, false)};
+  if (source.whole_fingerprint()) file.whole = source.ComputeFingerprint().hash;
   for (const OutputShard& shard : shards) {
     if (source.Writes(*shard.source)) file.files.push_back(shard.name);
   }
