@@ -107,14 +107,15 @@ class Candidates {
         base_(ChooseScale(amax, amax, format, params).scale),
         target_(ResolveTarget(format, params)),
         octave_(kQuarters * params.mse_steps_per_octave),
+        fractions_(FractionsOf(octave_)),
         most_(static_cast<int>(std::lround(params.mse_octaves * params.mse_steps_per_octave))) {}
 
   float Scale(int at) const {
     if (at == 0) return base_;
     // An octave apart is a factor of exactly 2.
     const int octaves = at >= 0 ? at / octave_ : -((octave_ - 1 - at) / octave_);
-    const double ratio = std::exp2((at - octaves * octave_) / static_cast<double>(octave_));
-    const auto nearest = static_cast<float>(base_ * ratio);
+    const int fraction = at - octaves * octave_;
+    const auto nearest = static_cast<float>(base_ * fractions_[static_cast<size_t>(fraction)]);
     return RoundScale(std::ldexp(nearest, octaves), amax_, params_);
   }
 
@@ -201,12 +202,25 @@ class Candidates {
   }
 
  private:
+  // 2^(i / octave) for i from 0 to octave - 1: made again only for another number of steps.
+  static std::span<const double> FractionsOf(int octave) {
+    thread_local std::vector<double> fractions;
+    if (fractions.size() != static_cast<size_t>(octave)) {
+      fractions.clear();
+      for (int i = 0; i < octave; ++i) {
+        fractions.push_back(std::exp2(i / static_cast<double>(octave)));
+      }
+    }
+    return fractions;
+  }
+
   float amax_;
   const ScaleParams& params_;
   float base_;
   float target_;
   int octave_;  // quarter steps in an octave
-  int most_;    // k of the first round's last candidate
+  std::span<const double> fractions_;
+  int most_;  // k of the first round's last candidate
 };
 
 int SearchExactly(std::span<const float> values, const NumberFormat& format,

@@ -187,20 +187,21 @@ double TailSums::GainOfChains(const DecisionSteps& format, double scale) const {
   constexpr int kSegmentShift = kExponentShift - kBinFractionBits;
   const int64_t top = bits_of(end_) >> kSegmentShift;
   const auto lowest = static_cast<int64_t>(size_);
-  const auto p = [&](double t) {
-    return chains_[static_cast<size_t>(std::min(top - (bits_of(t) >> kSegmentShift), lowest))].At(
-        t);
+  constexpr auto kOctave = static_cast<int64_t>(kOctaveSegments);
+  const auto p = [&](int64_t at, double t) {
+    return chains_[static_cast<size_t>(std::min(at, lowest))].At(t);
   };
   double upper = 0;
   double lower = 0;
   for (const DecisionSteps::Chain& chain : format.chains) {
     const double t = scale * chain.threshold;
     if (t >= end_) break;
+    const int64_t at = top - (bits_of(t) >> kSegmentShift);
     // The last threshold that any value is above.
     const int64_t below_end = (bits_of(end_) - 1 - bits_of(t)) >> kExponentShift;
     const int64_t last = std::min(chain.length - 1, below_end);
-    upper += shifted(chain.step, last) * p(shifted(t, last));
-    lower += chain.step * p(t / 2);
+    upper += shifted(chain.step, last) * p(at - last * kOctave, shifted(t, last));
+    lower += chain.step * p(at + kOctave, t / 2);
   }
   return upper - lower / 2;
 }
