@@ -109,7 +109,7 @@ std::vector<RecipeFlag> QuantizationFlags() {
         .kind = OptionKind::kText,
         .group = kQuant,
         .value = "KIND",
-        .help = "which weights share a scale: tensor or channel",
+        .help = "which weights share a scale: tensor, channel, block or group",
         .default_text = "channel"},
        "weights.granularity"},
       {{.name = "weight-target",

@@ -103,6 +103,11 @@ class CheckpointKind : public ModelKind {
 
  private:
   TokenData ReadTokens(const std::string& path) const {
+    if (path.starts_with("random:")) {
+      throw UsageError(
+          "made-up samples are for ONNX models, found '" + path + "' for a language model",
+          "give text or token ids; --recipe cast needs no data");
+    }
     TokenDataOptions options;
     options.samples = static_cast<size_t>(config_.data.samples);
     options.sequence_length = static_cast<size_t>(config_.data.sequence_length);

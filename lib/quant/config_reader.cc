@@ -48,7 +48,7 @@ std::string Source::At(const YAML::Mark& mark) const {
 
 std::string FoundText(const YAML::Node& node) {
   if (node.IsScalar()) return "'" + Shortened(node.Scalar()) + "'";
-  if (node.IsSequence()) return "a list";
+  if (node.IsSequence()) return "a list of " + std::to_string(node.size());
   if (node.IsMap()) return "a mapping";
   return "nothing";
 }

@@ -17,6 +17,18 @@ void CheckRequests(const PipelineInputs& inputs, const PipelineOptions& options)
     throw UsageError("a goal needs data that the network is run on",
                      "give --data or --eval-data beside --auto");
   }
+  const NetworkErrors measured = inputs.source->network_errors();
+  if (measured == NetworkErrors::kNone) {
+    throw UsageError("a goal is about the whole network, and captured inputs of layers run none",
+                     "give --data instead of --activations");
+  }
+  const std::string& metric = options.auto_goal->metric;
+  const bool of_tokens = metric == "perplexity" || metric == "loss_gap_percent";
+  if (of_tokens && measured != NetworkErrors::kTokens) {
+    throw UsageError("goal " + options.auto_goal->text + ": " + metric +
+                         " is measured of a language model's checkpoint only",
+                     "known for this model: network_sqnr, network_cosine, argmax_agreement");
+  }
   const bool propagated = inputs.config.propagate == "quantized";
   if (propagated || inputs.config.mse.objective == "output") {
     const std::string key = propagated ? "propagate: quantized" : "mse.objective: output";

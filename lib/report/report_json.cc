@@ -231,11 +231,16 @@ Report ReportFromJson(std::string_view text, const std::string& source) {
 Report ReadReport(const std::filesystem::path& path) {
   std::error_code ignored;
   std::filesystem::path file = path;
+  constexpr const char* kModels =
+      "give the folder that hif8-calibrate wrote with -o; for models instead of reports: "
+      "hif8-report ORIGINAL QUANTIZED, or hif8-report inspect MODEL";
+  if (path.extension() == ".onnx" || path.extension() == ".safetensors") {
+    throw UsageError("expected a report, found a model", kModels, path.string());
+  }
   if (std::filesystem::is_directory(path, ignored)) {
     file = path / "report.json";
     if (!std::filesystem::exists(file, ignored)) {
-      throw ModelError("the folder holds no report.json",
-                       "give the folder that hif8-calibrate wrote with -o", path.string());
+      throw ModelError("the folder holds no report.json", kModels, path.string());
     }
   }
   return ReportFromJson(ReadFile(file), file.string());

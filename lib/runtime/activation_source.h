@@ -68,6 +68,13 @@ using LayerSet = std::vector<bool>;
 // consecutive samples in it.
 using ActivationObserver = std::function<void(int activation, const TensorView&, size_t samples)>;
 
+// What a source can measure of a whole network.
+enum class NetworkErrors {
+  kNone,     // it runs layers only
+  kOutputs,  // errors of the network's outputs
+  kTokens    // these, and how well it predicts tokens
+};
+
 class ActivationSource {
  public:
   virtual ~ActivationSource() = default;
@@ -86,6 +93,7 @@ class ActivationSource {
   virtual uint64_t samples() const = 0;
   // True when the data was made up (random) instead of read.
   virtual bool synthetic() const = 0;
+  virtual NetworkErrors network_errors() const { return NetworkErrors::kOutputs; }
 
   // Runs the original and the written network side by side over the evaluation data. `quantized`
   // maps activations to how they were quantized, `layers` are those that are quantized: others that

@@ -55,6 +55,7 @@ class CapturedSource : public ActivationSource {
 
   uint64_t samples() const override { return files_.size(); }
   bool synthetic() const override { return false; }
+  NetworkErrors network_errors() const override { return NetworkErrors::kNone; }
 
   Measurement Measure(const fs::path&, const std::map<int, QuantizedActivation>& quantized,
                       const LayerSet&) override {

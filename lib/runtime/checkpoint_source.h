@@ -41,6 +41,7 @@ class CheckpointSource : public ActivationSource {
                                              const Propagation& propagation) override;
   uint64_t samples() const override { return options_.calibration.samples.size(); }
   bool synthetic() const override { return false; }
+  NetworkErrors network_errors() const override { return NetworkErrors::kTokens; }
   // Outputs: "logits", with argmax agreement; perplexities over every token but each sample's
   // first.
   Measurement Measure(const std::filesystem::path& written,

@@ -123,6 +123,7 @@ std::vector<DataItem> ItemsOfFolder(const fs::path& folder, std::span<const Grap
     return {{.kind = DataItem::Kind::kTestData, .paths = std::move(own), .names = {}}};
   }
   std::vector<fs::path> unknown;
+  std::string inner_folder;
   for (const fs::path& path : FolderEntries(folder)) {
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) {
@@ -131,6 +132,7 @@ std::vector<DataItem> ItemsOfFolder(const fs::path& folder, std::span<const Grap
         items.push_back(
             {.kind = DataItem::Kind::kTestData, .paths = std::move(inner), .names = {}});
       }
+      inner_folder = path.filename().string();
       continue;
     }
     const std::optional<DataItem::Kind> kind = KindOf(path);
@@ -143,8 +145,10 @@ std::vector<DataItem> ItemsOfFolder(const fs::path& folder, std::span<const Grap
   if (items.empty()) {
     throw ModelError(
         "the data folder holds nothing to read" +
-            (unknown.empty() ? std::string(" (it is empty)")
-                             : ", only files such as " + unknown[0].filename().string()),
+            (!unknown.empty() ? ", only files such as " + unknown[0].filename().string()
+             : !inner_folder.empty()
+                 ? ", only folders such as '" + inner_folder + "', which are not looked into"
+                 : std::string(" (it is empty)")),
         "expected " + std::string(kExpected), folder.string());
   }
   if (!unknown.empty()) {

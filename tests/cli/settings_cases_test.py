@@ -51,6 +51,8 @@ class SettingsCases(OnnxProgramCase):
         ):  # fmt: skip
             with self.subTest(key=key):
                 self.refused(QWEN2, [f"{key}: "], "--data", "ids.npy", *args)
+        says = ["made-up samples are for ONNX models", "'random:4'"]
+        self.run_program(QWEN2, "--data", "random:4", "-o", "out", code=2, says=says)
         bare = QWEN2 / "model.safetensors"
         self.refused(bare, ["kv_cache.rule: ", "not known"], "--recipe", "cast", "--kv-cache", "max")
         self.refused(bare, ["attention: "], "--recipe", "cast", "--attention")
