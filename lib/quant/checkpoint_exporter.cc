@@ -1,5 +1,7 @@
 #include "lib/quant/checkpoint_exporter.h"
 
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "lib/model/safetensors/checkpoint_writer.h"
@@ -8,20 +10,33 @@
 namespace hif8 {
 namespace {
 
+// Opens each file when its first weight is read: others may not be there yet.
 class Written : public WrittenWeights {
  public:
   Written(std::shared_ptr<const Checkpoint> checkpoint, const QuantPlan& plan,
-          const std::filesystem::path& dir)
-      : written_(std::move(checkpoint), dir), plan_(plan) {}
+          std::filesystem::path dir)
+      : checkpoint_(std::move(checkpoint)), plan_(plan), dir_(std::move(dir)) {}
 
   WrittenWeight Read(int weight) const override {
     const WeightPlan& plan = plan_.weights.at(weight);
-    return written_.Read(weight, std::string(plan.format->name()), plan.layout);
+    const std::string& name = checkpoint_->weights()[static_cast<size_t>(weight)].name;
+    return ReadWrittenWeight(*FileOf(weight), name, std::string(plan.format->name()), plan.layout);
   }
 
  private:
-  WrittenCheckpoint written_;
+  std::shared_ptr<const SafetensorsFile> FileOf(int weight) const {
+    const auto name = checkpoint_->tensor_of_weight(weight).shard->path().filename();
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<const SafetensorsFile>& file = files_[name];
+    if (file == nullptr) file = SafetensorsFile::Open(dir_ / name);
+    return file;
+  }
+
+  std::shared_ptr<const Checkpoint> checkpoint_;
   const QuantPlan& plan_;
+  std::filesystem::path dir_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::filesystem::path, std::shared_ptr<const SafetensorsFile>> files_;
 };
 
 DType ScaleDTypeOf(const WeightPlan& weight) {
@@ -75,7 +90,14 @@ uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::file
     plan.layers[index] = SchemeOf(layer, request.plan);
     if (!plan.layers[index].input_dynamic) plan.input_scales[index] = scale->second;
   }
-  WriteCheckpoint(*checkpoint_, plan, formats_, request.encode, dir, log);
+  FinishedWeights finished;
+  if (request.finished) {
+    const auto written = std::make_shared<const Written>(checkpoint_, request.plan, dir);
+    finished = [&request, written](std::vector<int> weights) {
+      request.finished(written, std::move(weights));
+    };
+  }
+  WriteCheckpoint(*checkpoint_, plan, formats_, request.encode, dir, log, finished);
   uint64_t bytes = 0;
   for (const auto& shard : checkpoint_->files().shards) {
     if (!checkpoint_->Writes(*shard)) continue;

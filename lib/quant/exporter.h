@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "lib/core/log.h"
 #include "lib/model/model.h"
@@ -12,6 +13,14 @@
 #include "lib/quant/plan.h"
 
 namespace hif8 {
+
+// The quantized weights of a written model.
+class WrittenWeights {
+ public:
+  virtual ~WrittenWeights() = default;
+  // Codes and scales of a weight of the plan as they stand in the files.
+  virtual WrittenWeight Read(int weight) const = 0;
+};
 
 struct ExportRequest {
   const QuantPlan& plan;
@@ -23,14 +32,9 @@ struct ExportRequest {
   const std::function<EncodedWeight(int)>& encode;
   // Decoded weights in the model's own types instead of codes; activations stay as they are.
   bool simulated = false;
-};
-
-// The quantized weights of a written model.
-class WrittenWeights {
- public:
-  virtual ~WrittenWeights() = default;
-  // Codes and scales of a weight of the plan as they stand in the files.
-  virtual WrittenWeight Read(int weight) const = 0;
+  // Told, while the writing goes on, which weights stand in a file that is finished, also in one of
+  // an interrupted run; may be empty, and need not be called.
+  std::function<void(std::shared_ptr<const WrittenWeights>, std::vector<int>)> finished = {};
 };
 
 class Exporter {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
+#include "lib/core/background_tasks.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/interrupt.h"
@@ -319,15 +321,29 @@ class Pipeline {
       CheckInterrupt();
       return Encode(index, &result_.weights.at(index));
     };
-    result_.bytes_after =
-        in_.exporter.Write({result_.plan, scales, limits, encode, options_.simulated}, dir, log_);
+    ExportRequest request{result_.plan, scales, limits, encode, options_.simulated};
+    // Beside the writing, which leaves processors idle.
+    BackgroundTasks measuring;
+    measured_.clear();
+    if (!options_.simulated) {
+      request.finished = [&](std::shared_ptr<const WrittenWeights> written,
+                             std::vector<int> weights) {
+        measuring.Add([this, written = std::move(written), weights = std::move(weights)] {
+          for (const int index : weights) MeasureWritten(*written, index);
+        });
+      };
+    }
+    result_.bytes_after = in_.exporter.Write(request, dir, log_);
+    measuring.Finish();
   }
 
   // Weights are measured on what was read back; the network is run from the written file.
   void Measure(const std::filesystem::path& dir) {
-    if (!options_.simulated) {
+    if (!options_.simulated && measured_.size() < result_.weights.size()) {
       const std::unique_ptr<WrittenWeights> written = in_.exporter.Open(result_.plan, dir);
-      for (auto& [index, result] : result_.weights) MeasureWritten(*written, index, &result);
+      for (const auto& [index, result] : result_.weights) {
+        if (!measured_.contains(index)) MeasureWritten(*written, index);
+      }
     }
     std::vector<FormatChoice> choices = options_.compare;
     if (!choices.empty()) choices = BesideWritten(std::move(choices), result_.plan);
@@ -355,8 +371,9 @@ class Pipeline {
     return quantized;
   }
 
-  void MeasureWritten(const WrittenWeights& weights, int index, WeightResult* result) {
+  void MeasureWritten(const WrittenWeights& weights, int index) {
     CheckInterrupt();
+    WeightResult* const result = &result_.weights.at(index);
     const FloatSource original = in_.model.OpenWeight(index);
     const WeightPlan& plan = result_.plan.weights.at(index);
     const WrittenWeight written = weights.Read(index);
@@ -368,6 +385,7 @@ class Pipeline {
     result->scales_hash = hasher.Hex();
     result->bytes_before = original.tensor().bytes();
     result->bytes_after = StoredBytes(plan);
+    measured_.insert(index);
   }
 
   const PipelineInputs& in_;
@@ -375,6 +393,7 @@ class Pipeline {
   LogSink& log_;
   std::vector<TensorStats> stats_;  // kept while formats are compared
   std::optional<OutputObjective> objective_;
+  std::set<int> measured_;  // weights, as they were written last
   PipelineResult result_;
 };
 

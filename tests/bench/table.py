@@ -140,7 +140,7 @@ def language_model(table, binaries, work, blocks=26):
 
 
 def weight_only(table, binaries, _):
-    found = table.measured["weight only"] = json.loads(call(HERE / "weight_only.sh", binaries, 4, 3))
+    found = table.measured["weight only"] = json.loads(call(HERE / "weight_only.sh", binaries, 4, 5))
     table.add("weight-only quantization, 4 GB bf16", 0.6, found["ratio"], "", "`cp` and `sync` of the same files")
 
 

@@ -22,7 +22,7 @@ namespace {
 using Kind = OutputTensor::Kind;
 
 // More codes than these would not make it faster.
-constexpr uint64_t kMaxCodesAhead = uint64_t{640} << 20;
+constexpr uint64_t kMaxCodesAhead = uint64_t{96} << 20;
 // Elements that are converted at a time: small beside the caches' size, large beside a call's cost.
 constexpr size_t kPiece = size_t{1} << 16;
 
@@ -162,9 +162,23 @@ uint64_t CodesAhead(const Checkpoint& source, const std::vector<EncodeAhead::Ite
   return std::min(kMaxCodesAhead, limit - std::min(limit, kProgramMemory));
 }
 
+bool HoldsWeight(const OutputTensor& tensor) {
+  return tensor.kind == Kind::kCodes || tensor.kind == Kind::kPacked ||
+         tensor.kind == Kind::kSimulated;
+}
+
+std::vector<int> WeightsOf(const OutputShard& shard) {
+  std::vector<int> weights;
+  for (const OutputTensor& tensor : shard.tensors) {
+    if (HoldsWeight(tensor)) weights.push_back(tensor.weight);
+  }
+  return weights;
+}
+
 void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
                  const FormatRegistry& formats, const WeightEncoder& encode,
-                 const std::vector<OutputShard>& shards, const fs::path& folder, LogSink& log) {
+                 const FinishedWeights& tell, const std::vector<OutputShard>& shards,
+                 const fs::path& folder, LogSink& log) {
   ResumeList finished(folder);
   std::vector<std::string> fingerprints;
   std::vector<EncodeAhead::Item> weights;
@@ -176,10 +190,7 @@ void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
     if (!source.Writes(*shard.source)) continue;
     if (finished.IsFinished(shard.name, fingerprints.back())) continue;
     for (const OutputTensor& tensor : shard.tensors) {
-      if (tensor.kind != Kind::kCodes && tensor.kind != Kind::kPacked &&
-          tensor.kind != Kind::kSimulated) {
-        continue;
-      }
+      if (!HoldsWeight(tensor)) continue;
       weights.push_back({tensor.weight, ElementCount(tensor.source->entry->shape)});
     }
   }
@@ -194,6 +205,7 @@ void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
     if (finished.IsFinished(shards[i].name, fingerprints[i])) {
       log.Info(shards[i].name + " was finished by an interrupted run");
       log.Progress("write", done += DataBytes(shards[i]), total);
+      if (tell) tell(WeightsOf(shards[i]));
       continue;
     }
     const fs::path partial = folder / (shards[i].name + ".partial");
@@ -203,6 +215,7 @@ void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
     fs::rename(partial, folder / shards[i].name, error);
     if (error) throw WriteError(folder / shards[i].name, error.value());
     finished.Add(shards[i].name, fingerprints[i]);
+    if (tell) tell(WeightsOf(shards[i]));
   }
 }
 
@@ -253,9 +266,9 @@ void CopySideFiles(const Checkpoint& source, const fs::path& folder) {
 
 void WriteCheckpoint(const Checkpoint& source, const CheckpointPlan& plan,
                      const FormatRegistry& formats, const WeightEncoder& encode,
-                     const fs::path& folder, LogSink& log) {
+                     const fs::path& folder, LogSink& log, const FinishedWeights& finished) {
   const std::vector<OutputShard> shards = LayOutShards(source, plan);
-  WriteShards(source, plan, formats, encode, shards, folder, log);
+  WriteShards(source, plan, formats, encode, finished, shards, folder, log);
   if (!source.files().index_name.empty()) {
     WriteFileAtomically(folder / source.files().index_name, IndexText(source, shards));
   }

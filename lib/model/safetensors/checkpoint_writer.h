@@ -34,12 +34,16 @@ struct CheckpointPlan {
 // the output; not called for shards that were finished before.
 using WeightEncoder = std::function<EncodedWeight(int index)>;
 
+// Told, in the writing thread, which weights are in a file that is finished; may be empty.
+using FinishedWeights = std::function<void(std::vector<int> weights)>;
+
 // Writes every file of the checkpoint into `folder`, which exists. Tensors that are not quantized
 // are copied byte for byte, FP8 ones decoded into the checkpoint's own dtype. The next weights are
-// encoded while one is written; at most about 0.6 GiB of codes wait (or one weight). `formats`
+// encoded while one is written; at most about 0.1 GiB of codes wait (or one weight). `formats`
 // decodes for `simulated`. Errors of the disk are kEnvironment.
 void WriteCheckpoint(const Checkpoint& source, const CheckpointPlan& plan,
                      const FormatRegistry& formats, const WeightEncoder& encode,
-                     const std::filesystem::path& folder, LogSink& log);
+                     const std::filesystem::path& folder, LogSink& log,
+                     const FinishedWeights& finished = {});
 
 }  // namespace hif8

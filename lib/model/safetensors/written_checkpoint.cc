@@ -10,6 +10,21 @@
 #include "lib/numeric/packed_codes.h"
 
 namespace hif8 {
+namespace {
+
+std::vector<float> ScalesOf(const TensorView& stored) {
+  std::vector<float> scales(stored.size());
+  if (stored.dtype == DType::kU8) {
+    for (size_t i = 0; i < scales.size(); ++i) {
+      scales[i] = E8M0Value(static_cast<uint8_t>(stored.data[i]));
+    }
+  } else {
+    ConvertToFloat(stored.dtype, stored.data, stored.size(), scales.data());
+  }
+  return scales;
+}
+
+}  // namespace
 
 WrittenCheckpoint::WrittenCheckpoint(std::shared_ptr<const Checkpoint> source,
                                      const std::filesystem::path& folder)
@@ -76,18 +91,6 @@ void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& 
              LayoutOf(shape, stored.shape), scales, first, {values, count});
 }
 
-std::vector<float> WrittenCheckpoint::ScalesOf(const TensorView& stored) {
-  std::vector<float> scales(stored.size());
-  if (stored.dtype == DType::kU8) {
-    for (size_t i = 0; i < scales.size(); ++i) {
-      scales[i] = E8M0Value(static_cast<uint8_t>(stored.data[i]));
-    }
-  } else {
-    ConvertToFloat(stored.dtype, stored.data, stored.size(), scales.data());
-  }
-  return scales;
-}
-
 // The tiles that the shapes of codes and scales leave: the edges that are written are 1, 32, 128
 // and whole dimensions, which differ in how many of them there are.
 TileLayout WrittenCheckpoint::LayoutOf(const Shape& codes, const Shape& scales) {
@@ -111,13 +114,18 @@ std::string WrittenCheckpoint::FormatOf(DType codes, DType scales, bool packed) 
   return codes == DType::kI8 ? "int8" : number_format_;
 }
 
-WrittenWeight WrittenCheckpoint::Read(int index, const std::string& format,
-                                      const TileLayout& layout) const {
-  const std::string& name = source_->weights()[static_cast<size_t>(index)].name;
-  const SafetensorsFile* shard = nullptr;
-  const bool packed = Find(PackedName(name), &shard) != nullptr;
-  const Tensor codes = ReadTensor(packed ? PackedName(name) : name);
-  const Tensor scales = ReadTensor(WeightScaleName(name));
+WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& name,
+                                const std::string& format, const TileLayout& layout) {
+  const auto read = [&](const std::string& tensor) {
+    const SafetensorsEntry* entry = file.Find(tensor);
+    if (entry == nullptr) {
+      throw ModelError("the written file has no tensor '" + tensor + "'", "", file.path().string());
+    }
+    return file.Read(*entry);
+  };
+  const bool packed = file.Find(PackedName(name)) != nullptr;
+  const Tensor codes = read(packed ? PackedName(name) : name);
+  const Tensor scales = read(WeightScaleName(name));
   const size_t columns = layout.shape.empty() ? 1 : static_cast<size_t>(layout.shape.back());
   const size_t bytes = packed
                            ? layout.size() / std::max<size_t>(columns, 1) * PackedRowBytes(columns)
@@ -126,7 +134,7 @@ WrittenWeight WrittenCheckpoint::Read(int index, const std::string& format,
       (!IsFloat(scales.view.dtype) && scales.view.dtype != DType::kU8)) {
     throw ModelError("codes " + ShapeText(codes.view.shape) + " and scales " +
                          ShapeText(scales.view.shape) + " of '" + name + "' do not fit the plan",
-                     "", folder_.string());
+                     "", file.path().string());
   }
   EncodedWeight encoded{format, layout, ScalesOf(scales.view), {}};
   const auto* data = reinterpret_cast<const uint8_t*>(codes.view.data);

@@ -12,15 +12,17 @@
 
 namespace hif8 {
 
+// Codes and scales of the weight `name` as they stand in a written file. `format` and `layout` are
+// what the plan says of that weight. Throws kModel when the file does not fit them.
+WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& name,
+                                const std::string& format, const TileLayout& layout);
+
 // The quantized weights of a written folder, for measuring what was really written.
 class WrittenCheckpoint {
  public:
   // Throws kModel when the folder does not fit `source`.
   WrittenCheckpoint(std::shared_ptr<const Checkpoint> source, const std::filesystem::path& folder);
 
-  // Codes and scales of source.weights()[index] as they stand in the file. `format` and `layout`
-  // are what the plan says of that weight.
-  WrittenWeight Read(int index, const std::string& format, const TileLayout& layout) const;
   // Rows [begin, end) of the values of a tensor of the source, as written: decoded codes, or
   // floats.
   void ReadRows(const std::string& name, const FormatRegistry& formats, int64_t begin, int64_t end,
@@ -31,7 +33,6 @@ class WrittenCheckpoint {
   Tensor ReadTensor(const std::string& name) const;
 
  private:
-  static std::vector<float> ScalesOf(const TensorView& stored);
   static TileLayout LayoutOf(const Shape& codes, const Shape& scales);
   std::string FormatOf(DType codes, DType scales, bool packed) const;
   const SafetensorsEntry* Find(const std::string& name, const SafetensorsFile** shard) const;

@@ -189,10 +189,11 @@ TEST_F(CheckpointWriterTest, CodesAndScalesAreWhatTheEncoderGave) {
   EXPECT_EQ(test::FloatsOf(input), std::vector<float>{0.375f});
   EXPECT_FALSE(fs::exists(out_.path() / "model.safetensors.index.json"));
 
-  const WrittenCheckpoint reader(checkpoint, out_.path());
-  const int index = checkpoint->layers()[static_cast<size_t>(q)].weight;
-  const WrittenWeight back =
-      reader.Read(index, "whole", checkpoint->weights()[static_cast<size_t>(index)].channels);
+  const auto file = SafetensorsFile::Open(out_.path() / "model.safetensors");
+  const Weight& weight =
+      checkpoint
+          ->weights()[static_cast<size_t>(checkpoint->layers()[static_cast<size_t>(q)].weight)];
+  const WrittenWeight back = ReadWrittenWeight(*file, weight.name, "whole", weight.channels);
   EXPECT_EQ(std::string(back.codes.begin(), back.codes.end()),
             written.at("model.layers.2.self_attn.q_proj.weight").data);
   EXPECT_EQ(back.scales,
@@ -326,8 +327,21 @@ TEST_F(CheckpointWriterTest, FinishedShardsOfAnInterruptedRunAreTakenOver) {
   const std::string bytes = test::ReadBytes(out_.path() / first);
 
   std::vector<std::string> seen;
-  WriteCheckpoint(*checkpoint, plan, Formats(), Encoder(*checkpoint, &seen), out_.path(),
-                  NullLog());
+  std::vector<int> told;
+  WriteCheckpoint(*checkpoint, plan, Formats(), Encoder(*checkpoint, &seen), out_.path(), NullLog(),
+                  [&](const std::vector<int>& weights) {
+                    // Those of the shard that was finished before come first, from a file too.
+                    const fs::path file = out_.path() / (told.empty() ? first : second);
+                    for (const int index : weights) {
+                      const Weight& weight = checkpoint->weights()[static_cast<size_t>(index)];
+                      const WrittenWeight read = ReadWrittenWeight(
+                          *SafetensorsFile::Open(file), weight.name, "whole", weight.channels);
+                      EXPECT_EQ(read.codes.size(), weight.size());
+                    }
+                    told.insert(told.end(), weights.begin(), weights.end());
+                  });
+  EXPECT_EQ(told.size(), 21u);
+  EXPECT_EQ(std::set<int>(told.begin(), told.end()).size(), 21u);
   EXPECT_EQ(seen.size(), 10u);  // of 21: 3 in block 1 and 7 in block 2
   EXPECT_EQ(test::ReadBytes(out_.path() / first), bytes);
   EXPECT_TRUE(fs::exists(out_.path() / second));
