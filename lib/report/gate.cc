@@ -159,6 +159,7 @@ GateResult EvaluateGate(const Gate& gate, const Report& report, const Report* ba
   result.gate = gate;
   const Metric& metric = GetMetric(gate.metric, "");
   if (gate.regression) {
+    if (baseline == nullptr) throw Error(ErrorCode::kBug, "a regression without a baseline");
     CollectRegressions(metric, report, *baseline, &result);
   } else {
     Collect(metric, report, &result);

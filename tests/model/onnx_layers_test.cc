@@ -106,6 +106,14 @@ TEST(OnnxLayers, UnsupportedPlacesSayWhy) {
   both.Node("MatMul", {"a", "w"}, {"y"}, "layer");
   both.Node("Relu", {"x"}, {"z"});
   expect(both, "both its operands are constant");
+  ModelBuilder fused;
+  fused.Input("x", {1, 2}).Output("y").Weight("w", {2, 2}, Numbers(4, 1));
+  fused.Node("FusedMatMul", {"x", "w"}, {"y"}, "layer")->set_domain("com.microsoft");
+  expect(fused, "FusedMatMul (com.microsoft)");
+  ModelBuilder einsum;
+  einsum.Input("x", {1, 2}).Output("y").Weight("w", {2, 2}, Numbers(4, 1));
+  einsum.Node("Einsum", {"x", "w"}, {"y"}, "layer");
+  expect(einsum, "Einsum");
   ModelBuilder empty;
   empty.Input("x", {1, 0}).Output("y").Weight("w", {0, 2}, {});
   empty.Node("MatMul", {"x", "w"}, {"y"}, "layer");

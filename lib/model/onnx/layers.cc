@@ -93,7 +93,14 @@ class LayerFinder {
       AddUnsupported(place, "its layers are inside of a function " + problem->second +
                                 ", which stays as it is");
     }
-    if (!IsStandardDomain(node.domain()) && op != "MatMulNBits") return;
+    if (!IsStandardDomain(node.domain()) && op != "MatMulNBits") {
+      // What ONNX Runtime puts in the place of standard operators when it saves an optimized model.
+      if (node.domain() == "com.microsoft" && HasMatrix(place)) {
+        AddUnsupported(place, "weights of " + op + " (com.microsoft) are not quantized; give the " +
+                                  "model as it was before ONNX Runtime optimized it");
+      }
+      return;
+    }
     if (op == "MatMul") {
       AddMatMul(place);
     } else if (op == "Gemm") {
@@ -108,7 +115,22 @@ class LayerFinder {
     } else if (op == "QLinearMatMul" || op == "QLinearConv" || op == "MatMulInteger" ||
                op == "ConvInteger" || op == "MatMulNBits") {
       AddUnsupported(place, "it is already quantized (" + op + ")");
+    } else if (op == "Einsum" && HasMatrix(place)) {
+      AddUnsupported(place, "products of Einsum are not quantized");
     }
+  }
+
+  // Whether there may be a layer's weight among the inputs.
+  bool HasMatrix(const Place& place) const {
+    for (int i = 0; i < place.node.input_size(); ++i) {
+      if (InputName(place.node, i).empty()) continue;
+      const ConstantOperand operand = Trace(place, i);
+      if (operand.kind == Kind::kChain && operand.shape.size() >= 2 &&
+          IsFloatType(operand.elem_type)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   void AddMatMul(const Place& place) {
