@@ -72,7 +72,7 @@ def codec(table, binaries, _):
 
 def statistics_rows(table, binaries, _):
     found = table.measured["statistics"] = json.loads(call(binaries / "stats_bench", 5))
-    for size in (4096, 1 << 22):
+    for size in (1024, 4096, 1 << 22):
         for dtype in ("F32", "BF16"):
             search = next(
                 s for s in found["search"] if (s["channel_size"], s["dtype"], s["threads"]) == (size, dtype, 1)
