@@ -147,9 +147,8 @@ TEST_F(PassesTest, NonFiniteAndEmptyTensors) {
 
 TEST_F(PassesTest, ErrorsNameTheFile) {
   TestGraph g;
-  g.Input("x", {-1, kIn}).Output("y", {-1, kIn}).Weight("w", {kIn, kIn}, TestWeights(0));
-  g.graph().mutable_initializer(0)->clear_float_data();
-  for (int i = 0; i < 16; ++i) g.graph().mutable_initializer(0)->add_float_data(1);
+  g.Input("x", {-1, kIn}).Output("y", {-1, kIn});
+  g.Weight("w", {kIn, kIn}, std::vector<float>(kIn * kIn, 1));
   g.Ints("shape", {2}, {2, -1});
   g.Node("Reshape", {"x", "shape"}, {"r"});  // [2, 2]: does not fit the weight
   g.Node("MatMul", {"r", "w"}, {"y"});

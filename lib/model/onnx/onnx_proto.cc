@@ -145,4 +145,26 @@ onnx::TensorProto MakeTensor(const std::string& name, const Shape& shape, DType 
   return tensor;
 }
 
+namespace {
+
+void CheckCount(const std::string& name, const Shape& shape, size_t count) {
+  if (ElementCount(shape) == count) return;
+  throw Error(ErrorCode::kBug, std::to_string(count) + " values for tensor '" + name +
+                                   "' of shape " + ShapeText(shape));
+}
+
+}  // namespace
+
+onnx::TensorProto MakeTensor(const std::string& name, const Shape& shape,
+                             const std::vector<float>& values) {
+  CheckCount(name, shape, values.size());
+  return MakeTensor(name, shape, DType::kF32, values.data());
+}
+
+onnx::TensorProto MakeTensor(const std::string& name, const Shape& shape,
+                             const std::vector<int64_t>& values) {
+  CheckCount(name, shape, values.size());
+  return MakeTensor(name, shape, DType::kI64, values.data());
+}
+
 }  // namespace hif8

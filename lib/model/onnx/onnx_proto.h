@@ -65,13 +65,10 @@ onnx::NodeProto MakeNode(const std::string& op, std::vector<std::string> inputs,
 // A small tensor with its values inline.
 onnx::TensorProto MakeTensor(const std::string& name, const Shape& shape, DType dtype,
                              const void* data);
-inline onnx::TensorProto MakeTensor(const std::string& name, const Shape& shape,
-                                    const std::vector<float>& values) {
-  return MakeTensor(name, shape, DType::kF32, values.data());
-}
-inline onnx::TensorProto MakeTensor(const std::string& name, const Shape& shape,
-                                    const std::vector<int64_t>& values) {
-  return MakeTensor(name, shape, DType::kI64, values.data());
-}
+// The same for as many values as the shape has elements; kBug for others.
+onnx::TensorProto MakeTensor(const std::string& name, const Shape& shape,
+                             const std::vector<float>& values);
+onnx::TensorProto MakeTensor(const std::string& name, const Shape& shape,
+                             const std::vector<int64_t>& values);
 
 }  // namespace hif8
