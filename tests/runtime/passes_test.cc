@@ -204,6 +204,7 @@ TEST_F(PassesTest, MeasuresWhatPlainLoopsGive) {
   const EvaluationGraphs graphs = OneLayer();
   const std::vector<float> x = TestData();
   std::vector<float> xq;
+  xq.reserve(x.size());
   for (const float v : x) xq.push_back(std::floor(v));
   const std::vector<double> y = Multiply(x, TestWeights(0));
   const std::vector<double> yq = Multiply(xq, TestWeights(0.6f));
