@@ -1,6 +1,5 @@
 #include "calibrators/amax_rule.h"
 
-#include <algorithm>
 #include <bit>
 
 #include "lib/numeric/vector_kernels.h"
@@ -14,13 +13,6 @@ float Amax(std::span<const float> values) {
 ScaleChoice AmaxRule::Solve(std::span<const float> values, const NumberFormat& format,
                             const ScaleParams& params) const {
   return SolveAmax(Amax(values), format, params);
-}
-
-ScaleChoice AmaxRule::SolvePieces(const ValuePieces& values, const NumberFormat& format,
-                                  const ScaleParams& params) const {
-  float amax = 0;
-  values([&](std::span<const float> piece) { amax = std::max(amax, Amax(piece)); });
-  return SolveAmax(amax, format, params);
 }
 
 ScaleChoice AmaxRule::Solve(const TensorStats& stats, const NumberFormat& format,

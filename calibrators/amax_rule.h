@@ -11,8 +11,6 @@ class AmaxRule : public Calibrator {
   bool AmaxDecides() const final { return true; }
   ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
                     const ScaleParams& params) const final;
-  ScaleChoice SolvePieces(const ValuePieces& values, const NumberFormat& format,
-                          const ScaleParams& params) const final;
   ScaleChoice Solve(const TensorStats& stats, const NumberFormat& format,
                     const ScaleParams& params) const final;
 };

@@ -106,9 +106,4 @@ uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::file
   return bytes;
 }
 
-std::unique_ptr<WrittenWeights> CheckpointExporter::Open(const QuantPlan& plan,
-                                                         const std::filesystem::path& dir) const {
-  return std::make_unique<Written>(checkpoint_, plan, dir);
-}
-
 }  // namespace hif8

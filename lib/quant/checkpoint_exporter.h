@@ -23,8 +23,6 @@ class CheckpointExporter : public Exporter {
   bool Writes(int weight) const override;
   uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,
                  LogSink& log) const override;
-  std::unique_ptr<WrittenWeights> Open(const QuantPlan& plan,
-                                       const std::filesystem::path& dir) const override;
 
  private:
   std::shared_ptr<const Checkpoint> checkpoint_;

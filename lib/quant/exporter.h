@@ -32,8 +32,8 @@ struct ExportRequest {
   const std::function<EncodedWeight(int)>& encode;
   // Decoded weights in the model's own types instead of codes; activations stay as they are.
   bool simulated = false;
-  // Told, while the writing goes on, which weights stand in a file that is finished, also in one of
-  // an interrupted run; may be empty, and need not be called.
+  // Told which weights stand in a file that is finished, also in one of an interrupted run: of each
+  // weight of the plan that is written, once, while the writing goes on; may be empty.
   std::function<void(std::shared_ptr<const WrittenWeights>, std::vector<int>)> finished = {};
 };
 
@@ -48,9 +48,6 @@ class Exporter {
   // that hold tensors.
   virtual uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,
                          LogSink& log) const = 0;
-  // Opens what Write() wrote for the same plan.
-  virtual std::unique_ptr<WrittenWeights> Open(const QuantPlan& plan,
-                                               const std::filesystem::path& dir) const = 0;
 };
 
 }  // namespace hif8

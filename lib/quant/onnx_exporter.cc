@@ -37,12 +37,13 @@ uint64_t OnnxExporter::Write(const ExportRequest& request, const std::filesystem
   }
   plan.encode = request.encode;
   plan.simulated = request.simulated;
-  return WriteOnnxModel(model_, plan, formats_, dir, log).bytes;
-}
-
-std::unique_ptr<WrittenWeights> OnnxExporter::Open(const QuantPlan& /*plan*/,
-                                                   const std::filesystem::path& dir) const {
-  return std::make_unique<Written>(model_, dir);
+  const uint64_t bytes = WriteOnnxModel(model_, plan, formats_, dir, log).bytes;
+  if (request.finished) {
+    std::vector<int> weights;
+    for (const auto& [index, how] : request.plan.weights) weights.push_back(index);
+    request.finished(std::make_shared<const Written>(model_, dir), std::move(weights));
+  }
+  return bytes;
 }
 
 }  // namespace hif8

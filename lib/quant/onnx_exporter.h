@@ -16,8 +16,6 @@ class OnnxExporter : public Exporter {
 
   uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,
                  LogSink& log) const override;
-  std::unique_ptr<WrittenWeights> Open(const QuantPlan& plan,
-                                       const std::filesystem::path& dir) const override;
 
  private:
   const OnnxModel& model_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -322,9 +321,8 @@ class Pipeline {
       return Encode(index, &result_.weights.at(index));
     };
     ExportRequest request{result_.plan, scales, limits, encode, options_.simulated};
-    // Beside the writing, which leaves processors idle.
+    // On what was read back, beside the writing, which leaves processors idle.
     BackgroundTasks measuring;
-    measured_.clear();
     if (!options_.simulated) {
       request.finished = [&](std::shared_ptr<const WrittenWeights> written,
                              std::vector<int> weights) {
@@ -337,14 +335,8 @@ class Pipeline {
     measuring.Finish();
   }
 
-  // Weights are measured on what was read back; the network is run from the written file.
+  // The network is run from the written file.
   void Measure(const std::filesystem::path& dir) {
-    if (!options_.simulated && measured_.size() < result_.weights.size()) {
-      const std::unique_ptr<WrittenWeights> written = in_.exporter.Open(result_.plan, dir);
-      for (const auto& [index, result] : result_.weights) {
-        if (!measured_.contains(index)) MeasureWritten(*written, index);
-      }
-    }
     std::vector<FormatChoice> choices = options_.compare;
     if (!choices.empty()) choices = BesideWritten(std::move(choices), result_.plan);
     FormatComparison comparison(in_.model, result_.plan, std::move(choices), stats_, in_.source,
@@ -385,7 +377,6 @@ class Pipeline {
     result->scales_hash = hasher.Hex();
     result->bytes_before = original.tensor().bytes();
     result->bytes_after = StoredBytes(plan);
-    measured_.insert(index);
   }
 
   const PipelineInputs& in_;
@@ -393,7 +384,6 @@ class Pipeline {
   LogSink& log_;
   std::vector<TensorStats> stats_;  // kept while formats are compared
   std::optional<OutputObjective> objective_;
-  std::set<int> measured_;  // weights, as they were written last
   PipelineResult result_;
 };
 
