@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/paths.h"
+
 namespace hif8 {
 
 inline std::vector<uint8_t> ReadGolden(const std::string& name) {

@@ -10,6 +10,7 @@
 #include "formats/builtin.h"
 #include "tests/formats/golden.h"
 #include "tests/formats/targets.h"
+#include "tests/paths.h"
 
 namespace hif8 {
 namespace {

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "lib/runtime/ort_api.h"
+#include "tests/paths.h"
 
 namespace hif8 {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "lib/core/error.h"
 #include "tests/model/tokenizer_fixture.h"
+#include "tests/paths.h"
 
 namespace hif8 {
 namespace {

@@ -19,6 +19,7 @@
 #include "lib/core/sanitizer.h"
 #include "lib/model/tokenizer/tokenizer.h"
 #include "tests/model/sentencepiece_model.h"
+#include "tests/paths.h"
 
 namespace hif8 {
 namespace {

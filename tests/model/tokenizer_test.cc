@@ -10,6 +10,7 @@
 #include "lib/core/npy.h"
 #include "lib/core/output_dir.h"
 #include "tests/model/tokenizer_fixture.h"
+#include "tests/paths.h"
 
 namespace hif8 {
 namespace {

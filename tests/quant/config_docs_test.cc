@@ -8,6 +8,7 @@
 #include "formats/builtin.h"
 #include "lib/quant/config.h"
 #include "lib/quant/config_params.h"
+#include "tests/paths.h"
 
 namespace hif8 {
 namespace {

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/paths.h"
+
 namespace hif8::testing {
 
 using Json = nlohmann::ordered_json;

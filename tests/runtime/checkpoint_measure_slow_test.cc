@@ -9,6 +9,7 @@
 #include "lib/core/error.h"
 #include "lib/model/safetensors/checkpoint_writer.h"
 #include "lib/runtime/checkpoint_source.h"
+#include "tests/paths.h"
 #include "tests/runtime/checkpoint_reference.h"
 
 namespace hif8 {

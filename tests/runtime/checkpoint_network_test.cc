@@ -7,6 +7,7 @@
 #include "formats/builtin.h"
 #include "lib/core/error.h"
 #include "lib/runtime/checkpoint_source.h"
+#include "tests/paths.h"
 #include "tests/runtime/checkpoint_reference.h"
 
 namespace hif8 {

@@ -11,6 +11,7 @@
 #include "lib/model/onnx/functions.h"
 #include "lib/runtime/ort_api.h"
 #include "lib/runtime/session.h"
+#include "tests/paths.h"
 #include "tests/runtime/quantize_model.h"
 
 namespace hif8 {

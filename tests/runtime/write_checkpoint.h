@@ -8,6 +8,7 @@
 #include "formats/builtin.h"
 #include "lib/model/safetensors/checkpoint_writer.h"
 #include "lib/runtime/activation_source.h"
+#include "tests/paths.h"
 
 namespace hif8 {
 

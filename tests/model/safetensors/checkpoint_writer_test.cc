@@ -12,6 +12,7 @@
 #include "lib/core/resume_list.h"
 #include "lib/model/safetensors/written_checkpoint.h"
 #include "tests/model/safetensors/checkpoint_files.h"
+#include "tests/paths.h"
 
 namespace hif8 {
 namespace {

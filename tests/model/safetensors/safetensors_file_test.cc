@@ -7,6 +7,7 @@
 
 #include "lib/core/error.h"
 #include "tests/model/safetensors/raw_file.h"
+#include "tests/paths.h"
 
 namespace hif8 {
 namespace {
