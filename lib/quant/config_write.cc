@@ -77,12 +77,7 @@ namespace {
 
 // The names that a key takes, as documentation lists them.
 std::string KnownValues(const Param& param, const ParseContext& context) {
-  std::vector<std::string> names;
-  if (param.kind == ParamKind::kFormat) names = context.formats.names();
-  const bool weights = param.kind == ParamKind::kWeightRule;
-  if (weights || param.kind == ParamKind::kActivationRule) {
-    names = RuleNames(context.rules, weights);
-  }
+  const std::vector<std::string> names = KnownNames(param, context);
   if (names.empty()) return param.Expected();
   std::string list = "one of ";
   for (const std::string& name : names) list += (name == names.front() ? "" : ", ") + name;

@@ -36,11 +36,8 @@ std::optional<TileScaling> DynamicScaling(const NumberFormat& format, const Scal
 }
 
 bool ForWeights(const FormatChoice& choice) {
-  return choice.rule == nullptr || choice.rule->ForWeights();
+  return choice.rule == nullptr || choice.rule->traits().weights;
 }
-
-// Cached keys and values: a recipe can give them only rules that look at all data at once.
-bool ForCaches(const Calibrator& rule) { return rule.NeedsData() && !rule.OrderDependent(); }
 
 std::set<int> Caches(const Model& model) {
   std::set<int> caches;
@@ -101,18 +98,18 @@ FormatComparison::Rounding FormatComparison::MakeRounding(
   const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *operand.rule;
   const ScaleParams params = ParamsFor(operand, format);
   if (cached && format.tile_scales()) return {};  // a cache has one static scale
-  if (choice.rule != nullptr && cached && !ForCaches(rule)) return {};
+  if (choice.rule != nullptr && cached && !rule.traits().caches) return {};
   if (std::optional<TileScaling> dynamic = DynamicScaling(format, params, operand)) {
     const bool mixed = model_.activations()[static_cast<size_t>(index)].mixed_axes;
-    if (mixed || (choice.rule != nullptr && rule.name() != "max")) return {};
+    if (mixed || (choice.rule != nullptr && !rule.traits().tiles)) return {};
     return {dynamic, {}, {}};
   }
-  if (rule.NeedsData() && record.count() == 0) return {};
+  if (rule.traits().needs_data && record.count() == 0) return {};
   const auto known = written.find(index);
   const bool own = choice.rule == nullptr && &format == operand.format && known != written.end();
   const ScaleChoice chosen = own ? known->second.choice : rule.Solve(record, format, params);
   Rounding rounding{{}, chosen.scale, {}};
-  if (operand.config.clip && rule.NeedsData()) rounding.limit = chosen.reference;
+  if (operand.config.clip && rule.traits().needs_data) rounding.limit = chosen.reference;
   return rounding;
 }
 

@@ -79,7 +79,7 @@ void SliceSample::Add(const TensorView& x) {
 
 void OutputObjective::Add(int activation, const TensorView& x) {
   const auto plan = plan_.activations.find(activation);
-  if (plan == plan_.activations.end() || !plan->second.rule->Searches()) return;
+  if (plan == plan_.activations.end() || plan->second.rule->search() == nullptr) return;
   samples_[activation].Add(x);
 }
 
@@ -133,7 +133,7 @@ std::optional<ScaleChoice> OutputObjective::Solve(
     }
     return sum;
   };
-  return operand.rule->Search(stats.amax(), *operand.format, operand.params, error);
+  return operand.rule->search()->Search(stats.amax(), *operand.format, operand.params, error);
 }
 
 }  // namespace hif8

@@ -148,8 +148,9 @@ class Pipeline {
   }
 
   bool ComparesRules() const {
-    return std::any_of(options_.compare.begin(), options_.compare.end(),
-                       [](const auto& c) { return c.rule != nullptr && c.rule->NeedsData(); });
+    return std::any_of(options_.compare.begin(), options_.compare.end(), [](const auto& c) {
+      return c.rule != nullptr && c.rule->traits().needs_data;
+    });
   }
 
   // Lets those who need more than statistics see what the pass observes.
@@ -157,7 +158,7 @@ class Pipeline {
     if (options_.delayed_study) {
       result_.delayed_study = std::make_shared<DelayedStudy>(result_.plan);
     }
-    if (in_.config.mse.objective == "output" && in_.source != nullptr) {
+    if (in_.config.mse.objective == MseObjective::kOutput && in_.source != nullptr) {
       objective_.emplace(in_.model, result_.plan, *in_.source);
     }
     // Who is shown tensors sees them one after the other: not where nobody looks.
@@ -171,7 +172,8 @@ class Pipeline {
   ScaleChoice SolveActivation(int index, const TensorStats& record) const {
     const OperandPlan& operand = result_.plan.activations.at(index);
     if (operand.dynamic) return {};  // scales that are found at run time leave nothing to solve
-    const bool by_output = in_.config.mse.objective == "output" && operand.rule->Searches();
+    const bool by_output =
+        in_.config.mse.objective == MseObjective::kOutput && operand.rule->search() != nullptr;
     if (by_output && objective_) {
       const auto encode = [this](int weight) {
         WeightResult unused;
@@ -221,7 +223,7 @@ class Pipeline {
 
   StatsFile Observe(const std::vector<int>& wanted) {
     StatsFile stats;
-    const bool propagate = in_.config.propagate == "quantized";
+    const bool propagate = in_.config.propagate == Propagate::kQuantized;
     std::vector<TensorStats> records =
         propagate ? in_.source->CollectPropagated(wanted, MakePropagation())
                   : in_.source->Collect(wanted);

@@ -27,7 +27,7 @@ struct OperandPlan {
   std::optional<TileScaling> dynamic;
 
   // The scale must come from calibration data.
-  bool NeedsData() const { return !dynamic && rule->NeedsData(); }
+  bool NeedsData() const { return !dynamic && rule->traits().needs_data; }
 };
 
 struct WeightPlan : OperandPlan {
