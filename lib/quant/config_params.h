@@ -59,6 +59,8 @@ std::string_view GroupHelp(std::string_view group);
 
 // Returns the names that a key takes: choices, registered formats or rules; empty for other kinds.
 std::vector<std::string> KnownNames(const Param& param, const ParseContext& context);
+// Describes the values that a key takes, formats and rules by their names.
+std::string ExpectedValues(const Param& param, const ParseContext& context);
 
 void ApplySetting(QuantConfig& config, const ParamSetting& setting);
 

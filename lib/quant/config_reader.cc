@@ -306,8 +306,10 @@ bool RecipeReader::ReadName(const Param& param, const YAML::Node& node, const st
   const std::vector<std::string> known = KnownNames(param, context_);
   *value = node.Scalar();
   if (std::find(known.begin(), known.end(), *value) != known.end()) return true;
-  diagnostics_.Add(where,
-                   param.key + ": expected " + param.Expected() + ", found " + FoundText(node),
+  // Few rules serve caches: the list is as short as a choice's.
+  const std::string expected =
+      param.kind == ParamKind::kCacheRule ? ExpectedValues(param, context_) : param.Expected();
+  diagnostics_.Add(where, param.key + ": expected " + expected + ", found " + FoundText(node),
                    SuggestionHint(*value, known));
   return false;
 }

@@ -61,6 +61,14 @@ std::vector<std::string> KnownNames(const Param& param, const ParseContext& cont
   return names;
 }
 
+std::string ExpectedValues(const Param& param, const ParseContext& context) {
+  const std::vector<std::string> names = KnownNames(param, context);
+  if (names.empty()) return param.Expected();
+  std::string list = "one of ";
+  for (const std::string& name : names) list += (name == names.front() ? "" : ", ") + name;
+  return list;
+}
+
 std::string NumberText(double value) {
   // Plain digits for whole numbers of a moderate size, where 1e+06 would be shorter but odd.
   const bool plain = value == std::trunc(value) && std::fabs(value) < 1e9;

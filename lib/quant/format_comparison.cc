@@ -90,7 +90,7 @@ FormatComparison::FormatComparison(const Model& model, const QuantPlan& plan,
   }
 }
 
-FormatComparison::Rounding FormatComparison::MakeRounding(
+std::optional<FakeQuantize> FormatComparison::MakeRounding(
     const FormatChoice& choice, int index, bool cached, const TensorStats& record,
     const std::map<int, ActivationScale>& written) const {
   const OperandPlan& operand = plan_.activations.at(index);
@@ -102,14 +102,14 @@ FormatComparison::Rounding FormatComparison::MakeRounding(
   if (std::optional<TileScaling> dynamic = DynamicScaling(format, params, operand)) {
     const bool mixed = model_.activations()[static_cast<size_t>(index)].mixed_axes;
     if (mixed || (choice.rule != nullptr && !rule.traits().tiles)) return {};
-    return {dynamic, {}, {}};
+    return FakeQuantize{&format, 1, {}, dynamic};
   }
   if (rule.traits().needs_data && record.count() == 0) return {};
   const auto known = written.find(index);
   const bool own = choice.rule == nullptr && &format == operand.format && known != written.end();
   const ScaleChoice chosen = own ? known->second.choice : rule.Solve(record, format, params);
-  Rounding rounding{{}, chosen.scale, {}};
-  if (operand.config.clip && rule.traits().needs_data) rounding.limit = chosen.reference;
+  FakeQuantize rounding{&format, chosen.scale, {}, {}};
+  if (operand.config.clip && rule.traits().needs_data) rounding.clip = chosen.reference;
   return rounding;
 }
 
@@ -167,23 +167,10 @@ void FormatComparison::AddActivation(int index, const TensorView& x) {
   y_buffer_.resize(values.size());
   if (outputs_) outputs_->Begin(index, x.shape, values);
   for (size_t c = 0; c < choices_.size(); ++c) {
-    const NumberFormat& format = *choices_[c].format;
-    const Rounding& rounding = state.roundings[c];
-    if (rounding.dynamic) {
-      QuantizeDequantizeDynamic(format, *rounding.dynamic,
-                                model_.activations()[static_cast<size_t>(index)].input_axis,
-                                x.shape, values, y_buffer_);
-    } else if (rounding.scale) {
-      std::span<const float> clipped = values;
-      if (rounding.limit) {
-        std::transform(values.begin(), values.end(), y_buffer_.begin(),
-                       [&](float v) { return std::clamp(v, -*rounding.limit, *rounding.limit); });
-        clipped = y_buffer_;
-      }
-      format.QuantizeDequantize(clipped, ScaleOperand::One(*rounding.scale), y_buffer_);
-    } else {
-      continue;
-    }
+    const std::optional<FakeQuantize>& rounding = state.roundings[c];
+    if (!rounding) continue;
+    rounding->Apply(model_.activations()[static_cast<size_t>(index)].input_axis, x.shape, values,
+                    y_buffer_);
     state.errors[c].Add(values, y_buffer_);
     if (outputs_ && ForWeights(choices_[c])) outputs_->Add(c, y_buffer_);
   }

@@ -201,7 +201,8 @@ class Pipeline {
       if (plan == result_.plan.activations.end()) return std::nullopt;
       const OperandPlan& operand = plan->second;
       if (operand.NeedsData() && stats.count() == 0) return std::nullopt;
-      return Quantized(SolveActivation(index, stats), operand);
+      const ScaleChoice choice = SolveActivation(index, stats);
+      return QuantizedActivation{operand.With(choice), choice.reference, {}};
     };
     propagation.encode = [this](int index) -> std::optional<EncodedWeight> {
       if (!result_.plan.weights.contains(index)) return std::nullopt;
@@ -209,16 +210,6 @@ class Pipeline {
       return Encode(index, &unused);
     };
     return propagation;
-  }
-
-  static QuantizedActivation Quantized(const ScaleChoice& choice, const OperandPlan& operand) {
-    return {choice.scale,
-            choice.reference,
-            operand.format->OverflowThreshold(),
-            operand.config.clip && operand.NeedsData(),
-            operand.format,
-            operand.dynamic,
-            {}};
   }
 
   StatsFile Observe(const std::vector<int>& wanted) {
@@ -311,18 +302,15 @@ class Pipeline {
     for (const auto& [index, plan] : result_.plan.weights) {
       if (in_.exporter.Writes(index)) result_.weights[index];
     }
-    std::map<int, float> scales;
-    std::map<int, float> limits;
+    std::map<int, FakeQuantize> activations;
     for (const auto& [index, scale] : result_.activations) {
-      scales[index] = scale.choice.scale;
-      const QuantizedActivation how = Quantized(scale.choice, result_.plan.activations.at(index));
-      if (how.clip) limits[index] = how.reference;
+      activations[index] = result_.plan.activations.at(index).With(scale.choice);
     }
     const std::function<EncodedWeight(int)> encode = [&](int index) {
       CheckInterrupt();
       return Encode(index, &result_.weights.at(index));
     };
-    ExportRequest request{result_.plan, scales, limits, encode, options_.simulated};
+    ExportRequest request{result_.plan, activations, encode, options_.simulated};
     // On what was read back, beside the writing, which leaves processors idle.
     BackgroundTasks measuring;
     if (!options_.simulated) {
@@ -356,7 +344,8 @@ class Pipeline {
     std::map<int, QuantizedActivation> quantized;
     for (const auto& [index, scale] : result_.activations) {
       QuantizedActivation& entry = quantized[index];
-      entry = Quantized(scale.choice, result_.plan.activations.at(index));
+      entry.how = result_.plan.activations.at(index).With(scale.choice);
+      entry.reference = scale.choice.reference;
       if (options_.compare.empty() || comparison == nullptr) continue;
       entry.visit = [comparison, at = index](const TensorView& x) {
         comparison->AddActivation(at, x);

@@ -265,6 +265,12 @@ std::string UnusableBecause(const TensorStats& stats) {
 
 }  // namespace
 
+FakeQuantize OperandPlan::With(const ScaleChoice& choice) const {
+  FakeQuantize how{format, choice.scale, {}, dynamic};
+  if (config.clip && NeedsData()) how.clip = choice.reference;
+  return how;
+}
+
 uint64_t StoredBytes(const WeightPlan& plan) {
   const bool power = plan.format->scale_encoding() == ScaleEncoding::kE8M0;
   const size_t scale = power ? 1 : plan.params.scale_dtype == ScaleDType::kBF16 ? 2 : 4;

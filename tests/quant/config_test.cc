@@ -289,6 +289,8 @@ std::string RandomValue(const Param& param, std::mt19937& random) {
     case ParamKind::kWeightRule:
     case ParamKind::kActivationRule:
       return pick % 2 == 0 ? "max" : "cast";
+    case ParamKind::kCacheRule:
+      return pick % 2 == 0 ? "off" : "mse";
     case ParamKind::kPattern:
       return kPatterns[pick % 3];
     case ParamKind::kPatternList:

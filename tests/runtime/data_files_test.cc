@@ -280,7 +280,7 @@ TEST(DataFiles, JpegAndFoldersOfImages) {
   WriteImage(dir / "a.JPG", 8, 8, 3, std::vector<uint8_t>(192, 100));
   WriteImage(dir / "b.png", 4, 6, 3, std::vector<uint8_t>(72, 50));
   const GraphValue image{"x", DType::kF32, true, {2, 3, -1, -1}, {}};
-  const auto data = Open(dir.string(), image, {.height = 8, .width = 8});
+  const auto data = Open(dir.string(), image, {.size = {8, 8}});
   ASSERT_EQ(data->runs(), 1u) << "a fixed batch of two images";
   const auto values = Floats(data->Read(0).inputs.at("x").view);
   EXPECT_NEAR(values[0], 100.0 / 255, 0.02);
