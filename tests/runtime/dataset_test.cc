@@ -350,10 +350,10 @@ TEST_F(DatasetTest, RandomDataIsTheSameEveryTime) {
   EXPECT_EQ(first.inputs.at("past").view.shape, (Shape{1, 2, 0, 4}));
   const auto values = Floats(first.inputs.at("image").view);
   EXPECT_NE(values, Floats(data->Read(1).inputs.at("image").view));
-  EXPECT_EQ(values, Floats(Open("random:3", inputs, {.image = {.size = {8, 6}}})
-                               ->Read(0)
-                               .inputs.at("image")
-                               .view));
+  EXPECT_EQ(
+      values,
+      Floats(
+          Open("random:3", inputs, {.image = {.size = {8, 6}}})->Read(0).inputs.at("image").view));
   double sum = 0;
   double squares = 0;
   for (const float v : values) {
