@@ -80,7 +80,7 @@ std::string ErrorJson(const Error& error) {
   json["others"] = Json::array();
   for (const Error& other : error.others()) json["others"].push_back(OneErrorJson(other));
   const Json root = {{"error", json}};
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return CleanJson(root.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 Console::Console(const ParsedOptions& options)
@@ -107,7 +107,7 @@ void Console::Print(std::string_view text) {
     } else if (errno != EINTR) {
       throw EnvironmentError(
           "cannot write to standard output: " + std::string(std::strerror(errno)),
-          errno == ENOSPC ? "free some space" : "");
+          errno == ENOSPC ? "free some space" : "send the output to a file or a terminal");
     }
   }
 }

@@ -41,13 +41,13 @@ void CheckValue(const OptionSpec& spec, const GivenValue& value) {
   };
   switch (spec.kind) {
     case OptionKind::kCount:
-      if (!ParseWhole(value.text, &count) || count < 0) fail("an integer of at least 0", "");
+      if (!ParseWhole(value.text, &count) || count < 0) fail("an integer of at least 0", spec.help);
       break;
     case OptionKind::kNumber:
-      if (!ParseWhole(value.text, &number) || !std::isfinite(number)) fail("a number", "");
+      if (!ParseWhole(value.text, &number) || !std::isfinite(number)) fail("a number", spec.help);
       break;
     case OptionKind::kSize:
-      if (!ParseSize(value.text)) fail("a size such as 512M or 1.5G", "");
+      if (!ParseSize(value.text)) fail("a size such as 512M or 1.5G", spec.help);
       break;
     case OptionKind::kChoice:
       for (const std::string& choice : spec.choices) {
@@ -56,10 +56,10 @@ void CheckValue(const OptionSpec& spec, const GivenValue& value) {
       fail("one of its values", SuggestionHint(value.text, spec.choices));
       break;
     case OptionKind::kFlag:
-      if (!ParseFlag(value.text, &flag)) fail("true or false", "");
+      if (!ParseFlag(value.text, &flag)) fail("true or false", spec.help);
       break;
     default:
-      if (value.text.empty()) fail("a value", "");
+      if (value.text.empty()) fail("a value", spec.help);
   }
 }
 
@@ -94,7 +94,8 @@ void RejectExtras(const ProgramSpec& spec, const std::vector<std::string>& extra
     }
     const std::vector<std::string> near = NearMatches(option, flags, 1);
     throw UsageError("unknown option '" + option + "'",
-                     near.empty() ? "" : "did you mean '" + near[0] + "'?");
+                     near.empty() ? "see '" + spec.name + " -h' for the options"
+                                  : "did you mean '" + near[0] + "'?");
   }
   if (!extras.empty()) RejectArgument(spec, extras[0]);
 }
@@ -195,9 +196,9 @@ ParsedOptions ParseCommandLine(const ProgramSpec& spec, int argc, const char* co
       if (option.Flag() != flag) continue;
       throw UsageError(flag + " needs a value: " + option.value, option.help);
     }
-    throw UsageError(text);
+    throw UsageError(text, "see '" + spec.name + " -h' for the options");
   } catch (const CLI::ParseError& error) {
-    throw UsageError(error.what());
+    throw UsageError(error.what(), "see '" + spec.name + " -h' for the options");
   }
   RejectExtras(spec, app.remaining());
   ParsedOptions options;

@@ -66,7 +66,7 @@ std::unique_ptr<Error> Catch(F body) {
                                    "cannot access the path: " + error.code().message(),
                                    "check the path and its permissions", error.path1().string());
   } catch (const std::exception& error) {
-    return std::make_unique<Error>(ErrorCode::kBug, error.what());
+    return std::make_unique<Error>(BugError(error.what()));
   }
 }
 

@@ -113,8 +113,9 @@ std::optional<CheckpointPart> ParsePart(const cli::ParsedOptions& options) {
   const bool divided = error == std::errc() && slash != end && *slash == '/';
   const char* rest = divided ? std::from_chars(slash + 1, end, part.count).ptr : nullptr;
   if (rest != end || part.number < 1 || part.number > part.count || part.count > 1'000'000) {
-    throw UsageError("--shards: expected K/N with K from 1 to N, such as 3/16, found '" + text +
-                     "'");
+    throw UsageError(
+        "--shards: expected K/N with K from 1 to N, such as 3/16, found '" + text + "'",
+        "give every part's run the same N and another K");
   }
   for (const char* whole : {"data", "eval-data", "activations", "stats-out", "compare"}) {
     if (!options.Has(whole)) continue;

@@ -131,7 +131,7 @@ std::string PlanJson(const Model& model, const QuantPlan& plan) {
       {"coverage", {{"parameters", coverage.parameters}, {"macs", macs}}},
       {"bytes_before", before},
       {"bytes_after", after}};
-  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return CleanJson(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace hif8

@@ -213,7 +213,7 @@ std::string InspectionJson(const Inspection& inspection) {
                          {"exponents", CountsJson(inspection.exponents)},
                          {"scaled_exponents", CountsJson(inspection.scaled)},
                          {"tensors", std::move(tensors)}};
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return CleanJson(document.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace hif8

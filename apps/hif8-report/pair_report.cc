@@ -176,7 +176,7 @@ std::vector<Tensor> Evaluate(const RunnableGraph& graph) {
     return RunConstants(graph);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kEnvironment) throw;
-    throw ModelError(error.message());
+    throw ModelError(error.message(), error.hint(), error.where());
   }
 }
 

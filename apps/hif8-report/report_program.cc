@@ -11,6 +11,7 @@
 #include "lib/report/advice.h"
 #include "lib/report/format_table.h"
 #include "lib/report/metrics.h"
+#include "lib/report/text_util.h"
 #include "lib/report/writer.h"
 
 namespace hif8 {
@@ -188,7 +189,7 @@ std::string JsonDocument(const std::string& report, const std::vector<GateResult
                              {"message", gate.Message()}});
   }
   if (error != nullptr) root["error"] = Json::parse(cli::ErrorJson(*error))["error"];
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return CleanJson(root.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 std::unique_ptr<Error> GateError(const std::vector<GateResult>& gates) {

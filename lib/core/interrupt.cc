@@ -27,7 +27,8 @@ bool Interrupted() { return interrupted != 0; }
 
 void CheckInterrupt() {
   if (Interrupted())
-    throw Error(ErrorCode::kInterrupted, "interrupted before the output was complete");
+    throw Error(ErrorCode::kInterrupted, "interrupted before the output was complete",
+                "run the command again");
 }
 
 }  // namespace hif8

@@ -33,8 +33,8 @@ std::shared_ptr<const MappedFile> MappedFile::Open(const std::filesystem::path& 
     const int error = errno;
     if (data == MAP_FAILED) {
       ::close(fd);
-      throw EnvironmentError("cannot map the file: " + std::string(std::strerror(error)), "",
-                             path.string());
+      throw EnvironmentError("cannot map the file: " + std::string(std::strerror(error)),
+                             "copy the file to a local disk and try again", path.string());
     }
     file->data_ = static_cast<const std::byte*>(data);
   }

@@ -202,8 +202,8 @@ std::string_view HeaderText(std::string_view file, const std::string& where, siz
   }
   const int version = static_cast<uint8_t>(file[6]);
   if (version < 1 || version > 3) {
-    throw ModelError("expected .npy version 1, 2 or 3, found " + std::to_string(version), {},
-                     where);
+    throw ModelError("expected .npy version 1, 2 or 3, found " + std::to_string(version),
+                     "write it with numpy.save", where);
   }
   const size_t field = version == 1 ? 2 : 4;
   const size_t begin = kMagic.size() + 2 + field;

@@ -193,7 +193,7 @@ void WriteFileAtomically(const fs::path& path, std::string_view text) {
 std::string ReadFile(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    throw ModelError("expected a file, found a folder", "", path.string());
+    throw ModelError("expected a file, found a folder", "give the file's own path", path.string());
   }
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;

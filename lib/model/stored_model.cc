@@ -14,7 +14,8 @@ std::unique_ptr<StoredModel> OpenStoredModel(const std::filesystem::path& path,
                                              const FormatRegistry& formats,
                                              const ConstantEvaluator& evaluate) {
   namespace fs = std::filesystem;
-  if (!fs::exists(path)) throw ModelError("no such file or folder", "", path.string());
+  if (!fs::exists(path))
+    throw ModelError("no such file or folder", "check the path", path.string());
   const bool folder = fs::is_directory(path);
   const bool onnx = folder ? fs::exists(path / "model.onnx") : path.extension() != ".safetensors";
   if (onnx) return OpenStoredOnnx(folder ? path / "model.onnx" : path, formats, evaluate);

@@ -217,7 +217,9 @@ Calibration ParseCalibration(std::string_view text, const std::string& file) {
     }
     return calibration;
   } catch (const YAML::Exception& error) {
-    throw UsageError("not valid YAML: " + error.msg, "", Where(file, error.mark));
+    throw UsageError("not valid YAML: " + error.msg,
+                     "correct the file there, or let hif8-calibrate write it again",
+                     Where(file, error.mark));
   }
 }
 

@@ -44,7 +44,7 @@ const Calibrator& RuleWith(const CalibratorRegistry& rules, bool RuleTraits::*tr
   for (const std::string& name : rules.names()) {
     if (rules.Get(name).traits().*trait == value) return rules.Get(name);
   }
-  throw Error(ErrorCode::kBug, "no scale rule has a trait that the recipe relies on");
+  throw BugError("no scale rule has a trait that the recipe relies on");
 }
 
 float RoundScale(float scale, float amax, const ScaleParams& params) {

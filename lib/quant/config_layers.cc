@@ -66,7 +66,8 @@ Error NoMatch(const std::string& what, const LayerPattern& pattern,
   }
   return UsageError(what + " '" + pattern.match + "' matches none of the model's " +
                         std::to_string(layers.size()) + " layers",
-                    hint, pattern.where);
+                    hint.empty() ? "drop the pattern: the model has no layers" : hint,
+                    pattern.where);
 }
 
 void AddUnmatched(const std::string& what, const LayerPattern& pattern, const Pattern& compiled,

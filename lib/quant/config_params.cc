@@ -311,7 +311,7 @@ std::string_view GroupHelp(std::string_view group) {
 
 void ApplySetting(QuantConfig& config, const ParamSetting& setting) {
   const Param* param = FindParam(setting.key);
-  if (param == nullptr) throw Error(ErrorCode::kBug, "no recipe key " + setting.key);
+  if (param == nullptr) throw BugError("no recipe key " + setting.key);
   param->set(config, setting.value);
 }
 

@@ -54,7 +54,8 @@ bool ParseYaml(const std::string& text, const Source& source, Diagnostics& diagn
     diagnostics.Add(source.At(error.mark), "not valid YAML: " + error.msg,
                     "check indentation, brackets and quotes there");
   } catch (const std::exception& error) {
-    diagnostics.Add(source.At({}), std::string("not valid YAML: ") + error.what(), "");
+    diagnostics.Add(source.At({}), std::string("not valid YAML: ") + error.what(),
+                    "correct the file, or begin with a built-in recipe");
   }
   return false;
 }

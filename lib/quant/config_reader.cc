@@ -102,7 +102,8 @@ void RecipeReader::ForEachKey(const YAML::Node& map, F visit) {
   for (const auto& item : map) {
     const std::string where = source_.At(item.first.Mark());
     if (!item.first.IsScalar()) {
-      diagnostics_.Add(where, "a key must be text, found " + FoundText(item.first), "");
+      diagnostics_.Add(where, "a key must be text, found " + FoundText(item.first),
+                       "write 'name: value'");
     } else if (!seen.insert(item.first.Scalar()).second) {
       diagnostics_.Add(where,
                        "the key '" + Shortened(item.first.Scalar()) + "' stands here a second time",
@@ -161,7 +162,7 @@ void RecipeReader::UnknownKey(const std::string& key, const std::string& prefix,
 
 void RecipeReader::ReadText(const std::string& key, const std::string& text, bool append) {
   const Param* param = FindParam(key);
-  if (param == nullptr) throw Error(ErrorCode::kBug, "no recipe key " + key, "", source_.name);
+  if (param == nullptr) throw BugError("no recipe key " + key, source_.name);
   ParamValue value;
   if (param->kind == ParamKind::kPatternList) {
     if (!CompilePattern(text, source_.name)) return;
@@ -221,7 +222,8 @@ bool RecipeReader::ReadOverride(const YAML::Node& node, Override* out) {
 
 bool RecipeReader::Wrong(const Param& param, const YAML::Node& node, const std::string& where) {
   diagnostics_.Add(where,
-                   param.key + ": expected " + param.Expected() + ", found " + FoundText(node), "");
+                   param.key + ": expected " + param.Expected() + ", found " + FoundText(node),
+                   param.help);
   return false;
 }
 
@@ -331,7 +333,9 @@ bool RecipeReader::ReadPattern(const Param& param, const YAML::Node& node, const
                        "known: match, optional");
     }
   });
-  if (!has_match) diagnostics_.Add(where, param.key + ": an entry without 'match'", "");
+  if (!has_match)
+    diagnostics_.Add(where, param.key + ": an entry without 'match'",
+                     "write 'match: ' and a regular expression of names");
   return good && has_match;
 }
 
@@ -340,7 +344,8 @@ bool RecipeReader::ReadMatch(const std::string& key, const YAML::Node& node,
   pattern->where = NodeWhere(node, key_at);
   if (!node.IsScalar()) {
     diagnostics_.Add(pattern->where,
-                     key + ": expected a regular expression, found " + FoundText(node), "");
+                     key + ": expected a regular expression, found " + FoundText(node),
+                     "quote it if it looks like a list or a mapping");
     return false;
   }
   pattern->match = node.Scalar();

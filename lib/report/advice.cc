@@ -337,7 +337,8 @@ std::string AdviceJson(const std::vector<Advice>& advice) {
                     {"gain_db", number(entry.gain_db)},
                     {"how", entry.how}});
   }
-  return Json{{"advice", list}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return CleanJson(Json{{"advice", list}}.dump(2, ' ', false, Json::error_handler_t::replace)) +
+         "\n";
 }
 
 }  // namespace hif8

@@ -2,6 +2,7 @@
 
 #include "lib/report/json_number.h"
 #include "lib/report/run_comparison.h"
+#include "lib/report/text_util.h"
 
 namespace hif8 {
 namespace {
@@ -46,7 +47,7 @@ std::string ComparisonToJson(const RunComparison& runs) {
                                  {"name", item.name},
                                  {"in", item.in_current ? "current" : "baseline"}});
   }
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return CleanJson(root.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace hif8

@@ -12,6 +12,20 @@ std::string Field(const std::string& text) {
   return quoted + "\"";
 }
 
+// Text as a cell: spreadsheets take what begins with one of these for a formula; an apostrophe in
+// front makes it text.
+std::string TextField(const std::string& text) {
+  const std::string clean = CleanText(text);
+  const bool formula =
+      !clean.empty() && std::string_view("=+-@").find(clean[0]) != std::string_view::npos;
+  return Field(formula ? "'" + clean : clean);
+}
+
+std::string CellField(const Cell& cell) {
+  const std::string text = CellExactText(cell);
+  return std::holds_alternative<std::string>(cell) ? TextField(text) : text;
+}
+
 class CsvWriter : public ReportWriter {
  public:
   std::string_view name() const override { return "csv"; }
@@ -31,8 +45,7 @@ class CsvWriter : public ReportWriter {
     for (const LayerReport* layer : SelectLayers(report.layers, options.selection)) {
       std::string line;
       for (const Column* column : columns) {
-        line += (column == columns.front() ? "" : ",") +
-                Field(CleanText(CellExactText(column->get(*layer))));
+        line += (column == columns.front() ? "" : ",") + CellField(column->get(*layer));
       }
       text += line + "\r\n";
     }
@@ -42,7 +55,7 @@ class CsvWriter : public ReportWriter {
                               const WriteOptions& /*options*/) const override {
     std::string text = "metric,name,current,baseline,change,worse_by\r\n";
     for (const ComparedValue& value : runs.values) {
-      text += value.metric->name + "," + Field(CleanText(value.name));
+      text += value.metric->name + "," + TextField(value.name);
       for (const Measured& number :
            {value.current, value.baseline, value.Change(), value.Worse()}) {
         text += "," + ExactText(number);

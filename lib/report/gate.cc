@@ -159,7 +159,7 @@ GateResult EvaluateGate(const Gate& gate, const Report& report, const Report* ba
   result.gate = gate;
   const Metric& metric = GetMetric(gate.metric, "");
   if (gate.regression) {
-    if (baseline == nullptr) throw Error(ErrorCode::kBug, "a regression without a baseline");
+    if (baseline == nullptr) throw BugError("a regression without a baseline");
     CollectRegressions(metric, report, *baseline, &result);
   } else {
     Collect(metric, report, &result);
@@ -188,10 +188,11 @@ void RequireGates(std::span<const GateResult> results) {
   for (const bool undecided : {true, false}) {
     for (const GateResult& result : results) {
       if (result.Passed() || result.error.empty() == undecided) continue;
-      errors.emplace_back(
-          undecided ? ErrorCode::kUsage : ErrorCode::kGate, result.Message(),
-          undecided ? "measure it (evaluation data may be missing), or drop the gate" : "",
-          "--fail-if");
+      errors.emplace_back(undecided ? ErrorCode::kUsage : ErrorCode::kGate, result.Message(),
+                          undecided
+                              ? "measure it (evaluation data may be missing), or drop the gate"
+                              : "keep these layers, choose another recipe, or lower the gate",
+                          "--fail-if");
     }
   }
   if (errors.empty()) return;

@@ -118,8 +118,16 @@ Json DataOf(const Report& report, const WriteOptions& options) {
   return data;
 }
 
+// The page shows strings as they are.
+void CleanStrings(Json& data) {
+  if (data.is_string()) data = CleanText(data.get_ref<const std::string&>());
+  if (!data.is_structured()) return;
+  for (Json& item : data) CleanStrings(item);
+}
+
 // JSON that can stand inside of a script element: no tag begins in it, no comment either.
-std::string ScriptSafe(const Json& data) {
+std::string ScriptSafe(Json data) {
+  CleanStrings(data);
   std::string safe;
   for (const char c : data.dump(-1, ' ', false, Json::error_handler_t::replace)) {
     safe += c == '<' ? "\\u003c" : std::string(1, c);

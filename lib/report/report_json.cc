@@ -12,6 +12,7 @@
 #include "lib/report/json_number.h"
 #include "lib/report/report.h"
 #include "lib/report/report_fields.h"
+#include "lib/report/text_util.h"
 
 namespace hif8 {
 namespace {
@@ -200,7 +201,7 @@ std::string ReportToJson(const Report& report, bool compact) {
   Json root = Json::object();
   root["schema"] = kReportSchema;
   root.update(ToJson(report));
-  return root.dump(compact ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return CleanJson(root.dump(compact ? -1 : 2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 Report ReportFromJson(std::string_view text, const std::string& source) {
@@ -212,7 +213,8 @@ Report ReportFromJson(std::string_view text, const std::string& source) {
     throw ModelError("not valid JSON at byte " + std::to_string(error.byte),
                      "the file may be cut off: run hif8-calibrate again", source);
   } catch (const Json::exception& error) {  // a number beyond every type
-    throw ModelError(std::string("not valid JSON: ") + error.what(), "", source);
+    throw ModelError(std::string("not valid JSON: ") + error.what(), "run hif8-calibrate again",
+                     source);
   }
   if (!root.is_object() || !root.contains("schema")) {
     throw ModelError("not a report: there is no \"schema\"",

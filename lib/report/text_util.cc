@@ -132,23 +132,70 @@ std::string EscapeMarkup(std::string_view text) {
   return escaped;
 }
 
-std::string CleanText(std::string_view text) {
+namespace {
+
+struct CodePoints {
+  uint32_t first;
+  uint32_t last;
+};
+
+// Unicode 15: general categories Cc, Cf, Zl and Zp, and what Default_Ignorable_Code_Point adds.
+constexpr std::array<CodePoints, 27> kInvisible = {
+    {{0x0000, 0x001F},   {0x007F, 0x009F},   {0x00AD, 0x00AD},   {0x034F, 0x034F},
+     {0x0600, 0x0605},   {0x061C, 0x061C},   {0x06DD, 0x06DD},   {0x070F, 0x070F},
+     {0x0890, 0x0891},   {0x08E2, 0x08E2},   {0x115F, 0x1160},   {0x17B4, 0x17B5},
+     {0x180B, 0x180F},   {0x200B, 0x200F},   {0x2028, 0x202E},   {0x2060, 0x206F},
+     {0x3164, 0x3164},   {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},   {0xFFA0, 0xFFA0},
+     {0xFFF0, 0xFFFB},   {0x110BD, 0x110BD}, {0x110CD, 0x110CD}, {0x13430, 0x1343F},
+     {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF}}};
+
+// `sequence` is valid UTF-8 of one code point.
+uint32_t CodePoint(std::string_view sequence) {
+  const auto lead = static_cast<unsigned char>(sequence[0]);
+  if (sequence.size() == 1) return lead;
+  uint32_t code = lead & (0xFFU >> (sequence.size() + 1));
+  for (const char c : sequence.substr(1)) code = code << 6 | (static_cast<unsigned char>(c) & 0x3F);
+  return code;
+}
+
+bool IsInvisible(uint32_t code) {
+  return std::any_of(kInvisible.begin(), kInvisible.end(), [code](const CodePoints& range) {
+    return code >= range.first && code <= range.last;
+  });
+}
+
+// Calls `invisible(code)` for what cannot be seen, and copies or replaces the rest.
+template <typename Invisible>
+std::string ReplaceInvisible(std::string_view text, const Invisible& invisible) {
   std::string clean;
   while (!text.empty()) {
     const size_t length = SequenceLength(text);
-    const auto lead = static_cast<unsigned char>(text[0]);
-    // C1 control characters are U+0080 to U+009F.
-    const bool c1 = length == 2 && lead == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
     if (length == 0) {
       clean += kReplacement;
-    } else if (lead < 0x20 || lead == 0x7F || c1) {
-      clean += '?';
+    } else if (const uint32_t code = CodePoint(text.substr(0, length)); IsInvisible(code)) {
+      clean += invisible(code);
     } else {
       clean += text.substr(0, length);
     }
     text.remove_prefix(std::max<size_t>(length, 1));
   }
   return clean;
+}
+
+}  // namespace
+
+std::string CleanText(std::string_view text) {
+  return ReplaceInvisible(text, [](uint32_t code) {
+    return code <= 0xFFFF ? fmt::format("\\u{:04x}", code) : fmt::format("\\U{:08x}", code);
+  });
+}
+
+std::string CleanJson(std::string_view json) {
+  return ReplaceInvisible(json, [](uint32_t code) -> std::string {
+    if (code < 0x20) return {static_cast<char>(code)};  // white space between values
+    if (code <= 0xFFFF) return fmt::format("\\u{:04x}", code);
+    return fmt::format("\\u{:04x}\\u{:04x}", 0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF));
+  });
 }
 
 }  // namespace hif8

@@ -29,9 +29,11 @@ std::string ShortenMiddle(const std::string& text, size_t width, bool unicode);
 // Lines of equally many cells as columns two spaces apart: the first `text` ones to the left, the
 // others to the right.
 std::string AlignedColumns(const std::vector<std::vector<std::string>>& lines, size_t text);
-// Invalid UTF-8 becomes U+FFFD, control characters become '?': names come from files and may hold
-// anything.
+// Makes any text safe to show, as names come from files and may hold anything: invalid UTF-8
+// becomes U+FFFD; control, bidirectional and invisible characters become \u202e or \U000e0001.
 std::string CleanText(std::string_view text);
+// Returns the same JSON document with those characters as JSON's own escapes.
+std::string CleanJson(std::string_view json);
 // For XML and HTML, text and attributes in double quotes: & < > " become references.
 std::string EscapeMarkup(std::string_view text);
 

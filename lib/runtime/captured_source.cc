@@ -23,8 +23,8 @@ class CapturedSource : public ActivationSource {
                  const FormatRegistry& formats, LogSink& log)
       : model_(model), formats_(formats), log_(log) {
     if (!fs::is_directory(folder)) {
-      throw ModelError("captured activations: expected a folder of .safetensors files", "",
-                       folder.string());
+      throw ModelError("captured activations: expected a folder of .safetensors files",
+                       "give the folder that holds one file per sample", folder.string());
     }
     for (const fs::path& path : FolderEntries(folder)) {
       if (samples > 0 && files_.size() == samples) break;
@@ -95,7 +95,7 @@ class CapturedSource : public ActivationSource {
         if (!IsFloat(entry.dtype)) {
           throw ModelError("tensor '" + entry.name + "': expected floats, found " +
                                std::string(DTypeName(entry.dtype)),
-                           "", files_[i]->path().string());
+                           "save the activations as floats", files_[i]->path().string());
         }
         visit(found->second, files_[i]->Read(entry).view);
       }

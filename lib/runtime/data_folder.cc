@@ -73,7 +73,9 @@ std::vector<fs::path> FolderEntries(const fs::path& folder) {
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     if (!it->path().filename().string().starts_with('.')) entries.push_back(it->path());
   }
-  if (error) throw ModelError("the folder cannot be read: " + error.message(), {}, folder.string());
+  if (error)
+    throw ModelError("the folder cannot be read: " + error.message(), "make the folder readable",
+                     folder.string());
   std::sort(entries.begin(), entries.end(), NaturalLess);
   return entries;
 }
@@ -178,7 +180,7 @@ std::vector<DataItem> FindItems(const fs::path& path, std::span<const GraphValue
   } else {
     throw ModelError("expected data as " + std::string(kExpected) + "; found a file named '" +
                          path.filename().string() + "'",
-                     {}, path.string());
+                     "name the file after what is in it", path.string());
   }
   for (const DataItem& item : items) CheckOneInput(item, inputs);
   return items;
@@ -205,7 +207,7 @@ std::unique_ptr<DataFile> OpenItem(const DataItem& item, const DataOptions& opti
     case DataItem::Kind::kRandom:
       return MakeRandomData(options.seed, item.index, options.image, inputs);
   }
-  throw Error(ErrorCode::kBug, "unknown kind of data");
+  throw BugError("unknown kind of data");
 }
 
 }  // namespace hif8

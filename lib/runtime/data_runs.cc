@@ -27,11 +27,11 @@ std::exception_ptr WithFile(std::exception_ptr thrown, const DataRun& run, bool 
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
     if (!error.where().empty() || error.code() == ErrorCode::kInterrupted) return thrown;
-    const bool unsuited = synthetic && error.hint().empty();
-    return std::make_exception_ptr(
-        Error(error.code(), error.message(),
-              unsuited ? "made-up data may not suit this model: give real data" : error.hint(),
-              run.where));
+    std::string hint = error.hint();
+    if (synthetic && error.code() == ErrorCode::kModel) {
+      hint = "made-up data may not suit this model: give real data, or " + hint;
+    }
+    return std::make_exception_ptr(Error(error.code(), error.message(), hint, run.where));
   } catch (...) {
     return thrown;
   }

@@ -116,7 +116,7 @@ class Matcher {
     if (!fits) {
       throw ModelError("input '" + input.name + "': expected shape " + ExpectedShape(input) +
                            ", found " + ShapeText(array.shape),
-                       {}, where);
+                       "save the data in the shape that the model takes", where);
     }
   }
 
@@ -137,7 +137,8 @@ class FileDataset : public Dataset {
  public:
   FileDataset(DataOptions options, std::span<const GraphValue> inputs, LogSink& log)
       : options_(std::move(options)), inputs_(inputs.begin(), inputs.end()) {
-    if (inputs_.empty()) throw ModelError("the model has no inputs that data could be given for");
+    if (inputs_.empty())
+      throw ModelError("the model has no inputs that data could be given for", "leave out --data");
     synthetic_ = options_.source.starts_with(kRandom);
     if (synthetic_) {
       MakeRandomItems();

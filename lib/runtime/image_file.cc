@@ -1,4 +1,8 @@
 // Images as tensors.
+#include "lib/runtime/decode_budget.h"
+#define STBI_MALLOC(size) hif8::DecodeBudget::Allocate(size)
+#define STBI_REALLOC(block, size) hif8::DecodeBudget::Reallocate(block, size)
+#define STBI_FREE(block) hif8::DecodeBudget::Free(block)
 #define STB_IMAGE_IMPLEMENTATION
 #define STBI_NO_HDR
 #define STBI_NO_LINEAR
@@ -16,6 +20,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/mapped_file.h"
+#include "lib/core/memory.h"
 #include "lib/runtime/data_convert.h"
 #include "lib/runtime/data_file.h"
 
@@ -24,6 +29,8 @@ namespace {
 
 // A header may claim anything; more than this is no photo.
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
+// What decoders take for tables, whatever the image.
+constexpr uint64_t kHeaderBytes = uint64_t{1} << 20;
 
 struct FreePixels {
   void operator()(void* pixels) const { stbi_image_free(pixels); }
@@ -51,16 +58,9 @@ class ImageFile : public DataFile {
     const bool made = input.dtype == DType::kU8 || IsFloat(input.dtype);
     arrays_.push_back({"", made ? input.dtype : DType::kF32, std::move(shape)});
 
+    CheckTarget();
     file_ = MappedFile::Open(path);
-    int x = 0;
-    int y = 0;
-    int n = 0;
-    if (stbi_info_from_memory(data(), size(), &x, &y, &n) == 0) Fail();
-    if (int64_t{x} * y > kMaxPixels) {
-      throw ModelError("an image of " + std::to_string(x) + "x" + std::to_string(y) +
-                           " pixels is too large (at most 2^28 pixels)",
-                       {}, path_.string());
-    }
+    DecodeMemory();
     file_.reset();  // one open file at a time is enough, however many there are
   }
 
@@ -101,11 +101,58 @@ class ImageFile : public DataFile {
   }
 
   const stbi_uc* data() const { return reinterpret_cast<const stbi_uc*>(file_->bytes().data()); }
-  int size() const { return static_cast<int>(std::min<size_t>(file_->bytes().size(), 0x7fffffff)); }
+  // 0 where the decoder cannot take the file.
+  int size() const {
+    const size_t bytes = file_->bytes().size();
+    return bytes <= 0x7fffffff ? static_cast<int>(bytes) : 0;
+  }
 
   [[noreturn]] void Fail() const {
     throw ModelError(std::string("the image cannot be decoded: ") + stbi_failure_reason(),
                      "expected a jpg, png or bmp file", path_.string());
+  }
+
+  void CheckTarget() const {
+    if (height_ > 0 && width_ > 0 && height_ <= kMaxPixels / width_) return;
+    throw ModelError("expected images of 1 to 2^28 pixels for the model, found a size of " +
+                         std::to_string(height_) + "x" + std::to_string(width_),
+                     "set data.image.size to [height, width]", path_.string());
+  }
+
+  // Reads the header only, and returns how many bytes decoding may take. Refuses what is no image,
+  // and what takes more than the memory limit together with the tensors made of it.
+  DecodeBudget::Limits DecodeMemory() const {
+    int x = 0;
+    int y = 0;
+    int n = 0;
+    if (size() == 0) {
+      throw ModelError("expected an image of less than 2 GiB, found " +
+                           std::to_string(file_->bytes().size()) + " bytes",
+                       "give a jpg, png or bmp file", path_.string());
+    }
+    const DecodeBudget header({.structure = kHeaderBytes, .memory = kHeaderBytes});
+    if (stbi_info_from_memory(data(), size(), &x, &y, &n) == 0) Fail();
+    CheckPixels(x, y);
+    const auto pixels = static_cast<uint64_t>(x) * static_cast<uint64_t>(y);
+    const auto target = static_cast<uint64_t>(height_) * static_cast<uint64_t>(width_);
+    const auto channels = static_cast<uint64_t>(channels_);
+    const uint64_t floats = (pixels + 2 * target) * channels * sizeof(float);
+    const std::string what = "image '" + path_.string() + "'";
+    const std::string why =
+        std::to_string(x) + "x" + std::to_string(y) + " pixels, decoded and as floats";
+    RequireMemory(floats + pixels * channels, MemoryLimit(), what, why);
+    // Blocks of JPEG are up to 32 pixels wide and high. The decoders hold at most three images of
+    // four channels of 16 bits at a time, beside the compressed data in a buffer that doubles.
+    const auto padded = (static_cast<uint64_t>(x) + 31) * (static_cast<uint64_t>(y) + 31);
+    return {.structure = 3 * 4 * 2 * padded + 4 * static_cast<uint64_t>(size()) + kHeaderBytes,
+            .memory = MemoryLimit() - kProgramMemory - floats};
+  }
+
+  void CheckPixels(int x, int y) const {
+    if (x > 0 && y > 0 && int64_t{x} * y <= kMaxPixels) return;
+    throw ModelError("expected an image of 1 to 2^28 pixels, found one of " + std::to_string(x) +
+                         "x" + std::to_string(y),
+                     "give a photo that a viewer can show", path_.string());
   }
 
   // Height x width x channels, values 0 to 255.
@@ -114,10 +161,21 @@ class ImageFile : public DataFile {
     int x = 0;
     int y = 0;
     int n = 0;
+    const DecodeBudget budget(DecodeMemory());
     const std::unique_ptr<stbi_uc, FreePixels> decoded(
         stbi_load_from_memory(data(), size(), &x, &y, &n, static_cast<int>(channels_)));
     file_.reset();
+    if (budget.exceeded() == DecodeBudget::Exceeded::kMemory) {
+      throw EnvironmentError("decoding the image takes more memory than the limit of " +
+                                 SizeText(MemoryLimit()) + " leaves",
+                             "give --memory-limit more, or a smaller image", path_.string());
+    }
+    if (budget.exceeded() == DecodeBudget::Exceeded::kStructure) {
+      throw ModelError("the image's compressed data is larger than its pixels can be",
+                       "write the image again with another program", path_.string());
+    }
     if (decoded == nullptr) Fail();
+    CheckPixels(x, y);
     const auto count =
         static_cast<size_t>(x) * static_cast<size_t>(y) * static_cast<size_t>(channels_);
     std::vector<float> source(count);
@@ -128,7 +186,9 @@ class ImageFile : public DataFile {
         source.data(), x, y, 0, pixels.data(), static_cast<int>(width_), static_cast<int>(height_),
         0, static_cast<int>(channels_), STBIR_ALPHA_CHANNEL_NONE, 0, STBIR_EDGE_CLAMP,
         STBIR_FILTER_TRIANGLE, STBIR_COLORSPACE_LINEAR, nullptr);
-    if (resized == 0) throw EnvironmentError("no memory to resize an image", {}, path_.string());
+    if (resized == 0)
+      throw EnvironmentError("no memory to resize an image", "free memory, or use smaller images",
+                             path_.string());
     return pixels;
   }
 

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "lib/core/error.h"
+#include "lib/core/memory.h"
 #include "lib/core/npy.h"
 #include "lib/runtime/data_file.h"
 
@@ -51,6 +52,8 @@ class NpzFile : public DataFile {
     if (!shape.empty()) shape[0] = static_cast<int64_t>(count);
     const uint64_t row_bytes = rows == 0 ? 0 : entry.data_bytes / rows;
     const std::string where = path_ + ":" + info.name;
+    RequireMemory(count * row_bytes, MemoryLimit(), where,
+                  std::to_string(count * row_bytes) + " bytes of an array");
     try {
       std::byte* data = nullptr;
       Tensor tensor = Tensor::Allocate(info.dtype, std::move(shape), &data);
@@ -59,8 +62,8 @@ class NpzFile : public DataFile {
       if (first + count == rows) CheckEnd(&entry, where);
       return tensor;
     } catch (const std::bad_alloc&) {
-      throw EnvironmentError("no memory for " + std::to_string(count * row_bytes) + " bytes", {},
-                             where);
+      throw EnvironmentError("no memory for " + std::to_string(count * row_bytes) + " bytes",
+                             "free memory, or save fewer samples in one file", where);
     }
   }
 
@@ -77,14 +80,17 @@ class NpzFile : public DataFile {
     zip_stat_t stat;
     zip_stat_init(&stat);
     if (zip_stat_index(archive_.get(), index, 0, &stat) != 0 || (stat.valid & ZIP_STAT_NAME) == 0) {
-      throw ModelError("the archive's directory is damaged", {}, path_);
+      throw ModelError("the archive's directory is damaged", "write it again with numpy.savez",
+                       path_);
     }
     std::string name = stat.name;
     if (!name.ends_with(".npy")) return;
     name.resize(name.size() - 4);
     const std::string where = path_ + ":" + name;
     for (const Array& array : arrays_) {
-      if (array.name == name) throw ModelError("the archive holds this array twice", {}, where);
+      if (array.name == name)
+        throw ModelError("the archive holds this array twice", "write it again with numpy.savez",
+                         where);
     }
     if (stat.size > kRatioFloor && stat.size / kMaxRatio > stat.comp_size) {
       throw ModelError("an entry claims to hold " + std::to_string(stat.size) + " bytes in " +

@@ -47,7 +47,8 @@ TensorView ViewOf(Ort::ConstValue value) {
   const std::optional<DType> dtype = FromOrt(info.GetElementType());
   if (!dtype) {
     throw ModelError("a tensor has element type " + std::to_string(info.GetElementType()) +
-                     " of ONNX, which is not supported here");
+                         " of ONNX, which is not supported here",
+                     "export the model with floating-point or integer tensors");
   }
   return {*dtype, info.GetShape(), static_cast<const std::byte*>(value.GetTensorRawData())};
 }

@@ -80,8 +80,9 @@ std::vector<size_t> ScaleSteps(const Shape& x, const Shape& scale) {
     step *= static_cast<size_t>(extent);
   }
   if (!fits) {
-    throw ModelError("a scale of shape " + ShapeText(scale) + " does not broadcast to " +
-                     ShapeText(x));
+    throw ModelError(
+        "a scale of shape " + ShapeText(scale) + " does not broadcast to " + ShapeText(x),
+        "give the operator one scale, or one per index of an axis");
   }
   return steps;
 }

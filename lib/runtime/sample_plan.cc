@@ -69,7 +69,7 @@ class Planner {
   [[noreturn]] void Fail(size_t i, const std::string& expected) const {
     throw ModelError("input '" + inputs_[i].name + "': expected " + expected + ", found shape " +
                          ShapeText(shapes_[i]),
-                     {}, where_);
+                     "save the data in the shape that the model takes", where_);
   }
 
   bool OneFixedBatch() const {

@@ -64,7 +64,8 @@ auto Translated(const char* what, const Body& body) {
   } catch (const Ort::Exception& error) {
     throw EngineError(what, error.GetOrtErrorCode(), error.what());
   } catch (const std::bad_alloc&) {
-    throw EnvironmentError(std::string(what) + ": out of memory");
+    throw EnvironmentError(std::string(what) + ": out of memory",
+                           "free memory, or use fewer --threads");
   }
 }
 
@@ -169,7 +170,9 @@ std::vector<Tensor> Session::Run(const NamedTensors& inputs, TapSink* taps) {
   std::vector<Ort::Value> values;
   for (const std::string& name : impl_->inputs) {
     const auto found = inputs.find(name);
-    if (found == inputs.end()) throw ModelError("no data for the model's input '" + name + "'");
+    if (found == inputs.end())
+      throw ModelError("no data for the model's input '" + name + "'",
+                       "give an array under that name");
     input_names.push_back(name.c_str());
     tensors.push_back(Aligned(found->second));
   }

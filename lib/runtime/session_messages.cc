@@ -91,7 +91,7 @@ Error EngineError(const std::string& what, OrtErrorCode code, std::string_view m
     return ModelError(text, "ONNX Runtime " + std::string(OrtGetApiBase()->GetVersionString()) +
                                 " does not have this operator for a CPU");
   }
-  return ModelError(text);
+  return ModelError(text, "check the model with onnx.checker.check_model, or export it again");
 }
 
 void EngineLog::Write(OrtLoggingLevel severity, std::string_view message) {

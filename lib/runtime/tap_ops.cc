@@ -66,7 +66,7 @@ void TapKernel::Compute(Ort::KernelContext context) const {
     std::memcpy(copy, x.data, x.bytes());
   }
   if (current_run == nullptr) {
-    throw Error(ErrorCode::kBug, "the engine computes a tap in a thread that started no run");
+    throw BugError("the engine computes a tap in a thread that started no run");
   }
   if (current_run->sink == nullptr) return;
   try {
@@ -93,8 +93,8 @@ void TapKernel::Report(const Ort::KernelContext& context, const TensorView& x,
   }
   const TensorView y = ViewOf(context.GetInput(1));
   if (x.shape != y.shape) {
-    throw Error(ErrorCode::kBug, "tap " + std::to_string(id_) + " compares shape " +
-                                     ShapeText(x.shape) + " with " + ShapeText(y.shape));
+    throw BugError("tap " + std::to_string(id_) + " compares shape " + ShapeText(x.shape) +
+                   " with " + ShapeText(y.shape));
   }
   sink->Compare(id_, x, y);
 }

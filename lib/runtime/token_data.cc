@@ -21,7 +21,8 @@ void CheckTokenIds(const TokenData& data, int64_t vocabulary) {
   for (size_t i = 0; i < data.samples.size(); ++i) {
     const std::vector<int64_t>& ids = data.samples[i];
     if (ids.empty()) {
-      throw ModelError("sample " + std::to_string(i) + " has no tokens", "", data.source);
+      throw ModelError("sample " + std::to_string(i) + " has no tokens", "leave empty samples out",
+                       data.source);
     }
     for (size_t t = 0; t < ids.size(); ++t) {
       if (ids[t] >= 0 && ids[t] < vocabulary) continue;

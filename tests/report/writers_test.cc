@@ -161,6 +161,40 @@ assert rows[1]['notes'] == 'per tensor: "no" channel axis; second'
             0);
 }
 
+TEST(CsvWriter, NamesAreNoFormulas) {
+  Report report = SampleReport();
+  report.layers.resize(3);
+  report.layers[0].name = "=HYPERLINK(\"http://x\",\"y\")";
+  report.layers[1].name = "@SUM(A1)";
+  report.layers[2].name = "-1+1";
+  WriteOptions options;
+  options.columns = ParseColumns("layer");
+  EXPECT_EQ(Write("csv", options, report),
+            "layer\r\n\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\"\r\n'@SUM(A1)\r\n'-1+1\r\n");
+}
+
+TEST(Writers, InvisibleCharactersAreShownEscaped) {
+  Report report = SampleReport();
+  // Right-to-left override, escape, zero-width space, a C1 control, a tag beyond the first plane.
+  report.layers[0].name =
+      "a\xE2\x80\xAE"
+      "b\x1B"
+      "c\xE2\x80\x8B"
+      "d\xC2\x9B"
+      "e\xF3\xA0\x80\x81"
+      "f";
+  for (const char* form : {"text", "csv", "markdown", "junit", "html", "json"}) {
+    const std::string text = Write(form, {}, report);
+    for (const char* raw :
+         {"\xE2\x80\xAE", "\x1B", "\xE2\x80\x8B", "\xC2\x9B", "\xF3\xA0\x80\x81"}) {
+      EXPECT_EQ(text.find(raw), std::string::npos) << form;
+    }
+  }
+  EXPECT_EQ(CleanText(report.layers[0].name), "a\\u202eb\\u001bc\\u200bd\\u009be\\U000e0001f");
+  const auto json = nlohmann::json::parse(Write("json", {}, report));
+  EXPECT_EQ(json["layers"][0]["name"], report.layers[0].name) << "JSON's escapes keep the name";
+}
+
 TEST(CsvWriter, ChosenColumns) {
   WriteOptions options;
   options.columns = ParseColumns("op,output");

@@ -7,7 +7,9 @@
 #include <functional>
 
 #include "lib/core/error.h"
+#include "lib/core/memory.h"
 #include "lib/runtime/dataset.h"
+#include "tests/paths.h"
 #include "tests/runtime/data_files.h"
 #include "tests/runtime/test_graph.h"
 
@@ -202,6 +204,40 @@ TEST(DataFiles, BrokenImages) {
   ExpectRefused(dir / "c.png", "", image);
   WriteBytes(dir / "d.jpg", "");
   ExpectRefused(dir / "d.jpg", "", image);
+}
+
+TEST(DataFiles, ImagesThatBreakTheDecoder) {
+  const std::filesystem::path faults = std::filesystem::path(HIF8_TEST_DATA_DIR) / "faults";
+  const GraphValue image{"x", DType::kF32, true, {1, 3, -1, -1}, {}};
+  ExpectRefused(faults / "crash7-bmp.bmp", "1 to 2^28 pixels", image);
+  // 8 x 8 pixels that inflate to 16 MB.
+  ExpectRefused(faults / "inflates.png", "larger than its pixels", image);
+}
+
+TEST(DataFiles, ImagesObeyTheMemoryLimit) {
+  const TempFolder dir;
+  const GraphValue image{"x", DType::kF32, true, {1, 3, 8, 8}, {}};
+  WriteImage(dir / "a.png", 2048, 2048, 1, std::vector<uint8_t>(2048 * 2048, 7));
+  EXPECT_EQ(Open(dir / "a.png", image)->Read(0).inputs.at("x").view.shape, (Shape{1, 3, 8, 8}));
+  SetMemoryLimit(uint64_t{96} << 20);  // 2048 x 2048 x 3 floats are 48 MiB, the program has 64
+  try {
+    Open(dir / "a.png", image)->Read(0);
+    ADD_FAILURE() << "more than the limit was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kEnvironment) << error.message();
+    EXPECT_THAT(error.message(), HasSubstr("2048x2048"));
+  }
+  SetMemoryLimit(0);
+}
+
+TEST(DataFiles, ArraysInArchivesObeyTheMemoryLimit) {
+  const TempFolder dir;
+  WriteZip(dir / "a.npz", {{"x.npy", NpyFloats({1, 2 << 20}, std::vector<float>(2 << 20))}}, true);
+  const GraphValue wide{"x", DType::kF32, true, {-1, -1}, {"", ""}};
+  EXPECT_EQ(Open(dir / "a.npz", wide)->Read(0).inputs.at("x").view.size(), size_t{2} << 20);
+  SetMemoryLimit(uint64_t{68} << 20);
+  EXPECT_THROW(Open(dir / "a.npz", wide)->Read(0), Error);
+  SetMemoryLimit(0);
 }
 
 TEST(DataFiles, ImagesInEveryLayout) {

@@ -47,7 +47,7 @@ class DatasetTest : public testing::Test {
       return error;
     }
     ADD_FAILURE() << "no error";
-    return {ErrorCode::kBug, ""};
+    return BugError("");
   }
 
   TempFolder dir_;

@@ -45,11 +45,13 @@ EncodedWeight OnnxArtifact::ReadCodes(const std::string& weight) const {
   const auto it = impl_->codes.find(weight);
   const std::string where = impl_->model->path().string();
   if (it == impl_->codes.end()) {
-    throw ModelError("the model holds no codes of weight '" + weight + "'", {}, where);
+    throw ModelError("the model holds no codes of weight '" + weight + "'",
+                     "run hif8-calibrate again", where);
   }
   const StoredCodes& stored = it->second;
   if (!stored.problem.empty()) {
-    throw ModelError("weight '" + weight + "': " + stored.problem, {}, where);
+    throw ModelError("weight '" + weight + "': " + stored.problem, "run hif8-calibrate again",
+                     where);
   }
   const DataFiles& files = impl_->inside().files;
   const FormatRegistry none("number format");  // needed for scales that are codes themselves
@@ -70,7 +72,8 @@ Tensor OnnxArtifact::ReadValues(const std::string& weight) const {
       if (model.weights()[i].name == name) return model.ReadWeight(static_cast<int>(i));
     }
   }
-  throw ModelError("the model has no weight '" + weight + "'", {}, model.path().string());
+  throw ModelError("the model has no weight '" + weight + "'",
+                   "compare it with the model that it was made from", model.path().string());
 }
 
 }  // namespace hif8

@@ -17,7 +17,7 @@ onnx::TensorProto::DataType TypeOf(DType dtype) {
     case DType::kI64:
       return onnx::TensorProto::INT64;
     default:
-      throw Error(ErrorCode::kBug, "graphs are built of F32 and I64 only");
+      throw BugError("graphs are built of F32 and I64 only");
   }
 }
 

@@ -20,7 +20,7 @@ namespace {
 onnx::ModelProto Parse(const MappedFile& file) {
   const std::string where = file.path().string();
   const std::span<const std::byte> bytes = file.bytes();
-  if (bytes.empty()) throw ModelError("the model file is empty", {}, where);
+  if (bytes.empty()) throw ModelError("the model file is empty", "export the model again", where);
   constexpr auto kMost = static_cast<size_t>(std::numeric_limits<int>::max());
   if (bytes.size() > kMost) {
     throw ModelError("the model file is larger than 2 GB, which the format does not allow",

@@ -149,8 +149,8 @@ namespace {
 
 void CheckCount(const std::string& name, const Shape& shape, size_t count) {
   if (ElementCount(shape) == count) return;
-  throw Error(ErrorCode::kBug, std::to_string(count) + " values for tensor '" + name +
-                                   "' of shape " + ShapeText(shape));
+  throw BugError(std::to_string(count) + " values for tensor '" + name + "' of shape " +
+                 ShapeText(shape));
 }
 
 }  // namespace

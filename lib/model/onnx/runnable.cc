@@ -91,9 +91,11 @@ RunnableGraph PackGraph(const DataFiles& files, onnx::ModelProto model) {
   DropInitializersFromInputs(&model);
   SetOpset(&model, std::string(kTapDomain), 1);
   if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    throw ModelError("the graph without its large tensors is larger than 2 GB");
+    throw ModelError("the graph without its large tensors is larger than 2 GB",
+                     "export the model in smaller pieces");
   }
-  if (!model.SerializeToString(&graph.model)) throw ModelError("the model cannot be serialized");
+  if (!model.SerializeToString(&graph.model))
+    throw ModelError("the model cannot be serialized", "check it with onnx.checker.check_model");
   return graph;
 }
 

@@ -79,8 +79,8 @@ Tensor ReadAs(const onnx::TensorProto& tensor, DType dtype, Shape shape, const D
 Tensor ReadTensor(const onnx::TensorProto& tensor, const DataFiles& files) {
   DType dtype;
   if (!ToDType(tensor.data_type(), &dtype)) {
-    throw ModelError("tensors of " + OnnxTypeName(tensor.data_type()) + " cannot be read", {},
-                     tensor.name());
+    throw ModelError("tensors of " + OnnxTypeName(tensor.data_type()) + " cannot be read",
+                     "export the model with tensors of another type", tensor.name());
   }
   return ReadAs(tensor, dtype, TensorShape(tensor), files);
 }

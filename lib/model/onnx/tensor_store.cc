@@ -110,15 +110,17 @@ void TensorStore::PutAll(const DataFiles& source, onnx::GraphProto* graph) {
 
 void TensorStore::Finish(const onnx::ModelProto& model) {
   if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    throw ModelError("the model without its large tensors is larger than 2 GB", {},
-                     model_path_.string());
+    throw ModelError("the model without its large tensors is larger than 2 GB",
+                     "export the model in smaller pieces", model_path_.string());
   }
   OutputFile file(model_path_);
   FileStream stream(&file);
   google::protobuf::io::CopyingOutputStreamAdaptor adaptor(&stream, 1 << 20);
   const bool done = model.SerializeToZeroCopyStream(&adaptor) && adaptor.Flush();
   stream.Rethrow();
-  if (!done) throw ModelError("the model cannot be serialized", {}, model_path_.string());
+  if (!done)
+    throw ModelError("the model cannot be serialized", "check it with onnx.checker.check_model",
+                     model_path_.string());
   bytes_ = file.size();
   file.Close();
   if (!data_) return;

@@ -81,8 +81,7 @@ class Writer {
       const Layer& layer = model_.layers[static_cast<size_t>(i)];
       if (!IsQuantized(i)) continue;
       if (!layer.unsupported.empty()) {
-        throw Error(ErrorCode::kBug,
-                    "layer '" + layer.name + "' cannot be quantized: " + layer.unsupported);
+        throw BugError("layer '" + layer.name + "' cannot be quantized: " + layer.unsupported);
       }
       if (layer.weight < 0) continue;
       layers_of_[layer.weight].push_back(i);
@@ -110,7 +109,7 @@ class Writer {
     EncodedWeight encoded = plan_.encode(index);
     if (encoded.codes.size() != weight.size() || encoded.layout.size() != weight.size() ||
         encoded.scales.size() != encoded.layout.scale_count()) {
-      throw Error(ErrorCode::kBug, "codes of weight '" + weight.name + "' do not fit its shape");
+      throw BugError("codes of weight '" + weight.name + "' do not fit its shape");
     }
     const bool alone = OnlyForQuantized(source.scope, stored);
     const std::string value = alone ? stored : edit_.NewName(stored + "_dequantized");

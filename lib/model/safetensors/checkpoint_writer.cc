@@ -119,7 +119,7 @@ class ShardWriter {
     encoded_ = {};  // before the next one comes, for the sake of memory
     encoded_ = encoder_->Take();
     if (encoded_.codes.size() != ElementCount(tensor.source->entry->shape)) {
-      throw Error(ErrorCode::kBug, "codes of another size than the weight", "", tensor.entry.name);
+      throw BugError("codes of another size than the weight", tensor.entry.name);
     }
   }
 

@@ -12,6 +12,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxRank = 64;
 constexpr std::string_view kMetadataKey = "__metadata__";
+constexpr const char* kHint = "save the file again, or get it again from where it came";
 
 // Takes the header apart while it is being parsed: no document is kept, nesting and ranks are
 // bounded, and duplicate names are seen.
@@ -47,8 +48,8 @@ class Handler : public nlohmann::json_sax<Json> {
     if (depth_ != 2 || field_ != "dtype") return Unexpected("the string '" + value + "'");
     if (!ParseDType(value, &header_->tensors.back().dtype)) {
       throw ModelError(
-          "tensor '" + header_->tensors.back().name + "': unknown dtype '" + value + "'", "",
-          where_);
+          "tensor '" + header_->tensors.back().name + "': unknown dtype '" + value + "'",
+          "save the tensor with a floating-point or integer type", where_);
     }
     return See(kDType);
   }
@@ -59,7 +60,8 @@ class Handler : public nlohmann::json_sax<Json> {
       return true;
     }
     if (!names_.insert(value).second) {
-      throw ModelError("the name '" + value + "' occurs twice in the header", "", where_);
+      throw ModelError("the name '" + value + "' occurs twice in the header",
+                       "save the tensors again, each under its own name", where_);
     }
     in_metadata_ = value == kMetadataKey;
     if (in_metadata_) {
@@ -83,7 +85,7 @@ class Handler : public nlohmann::json_sax<Json> {
     if (depth_ == 1 && !in_metadata_ && seen_ != kAll) {
       throw ModelError(
           "tensor '" + header_->tensors.back().name + "': expected dtype, shape and data_offsets",
-          "", where_);
+          kHint, where_);
     }
     return true;
   }
@@ -139,7 +141,7 @@ class Handler : public nlohmann::json_sax<Json> {
       place = "tensor '" + header_->tensors.back().name + "'";
       if (depth_ >= 2) place += " " + field_.substr(0, 60);
     }
-    throw ModelError(place + ": unexpected " + what.substr(0, 100), "", where_);
+    throw ModelError(place + ": unexpected " + what.substr(0, 100), kHint, where_);
   }
 
   SafetensorsHeader* header_;

@@ -14,7 +14,9 @@ template <typename Json>
 Json ParseJson(std::string_view text, const std::string& where) {
   constexpr int kMaxDepth = 100;  // printing and copying a document recurse
   const auto check = [&](int depth, typename Json::parse_event_t, Json&) {
-    if (depth > kMaxDepth) throw ModelError("the JSON nests deeper than 100 levels", "", where);
+    if (depth > kMaxDepth)
+      throw ModelError("the JSON nests deeper than 100 levels", "write the file with fewer levels",
+                       where);
     return true;
   };
   try {
@@ -22,7 +24,8 @@ Json ParseJson(std::string_view text, const std::string& where) {
   } catch (const nlohmann::json::exception& error) {
     std::string reason = error.what();
     if (const size_t end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);
-    throw ModelError("expected JSON: " + reason.substr(0, 300), "", where);
+    throw ModelError("expected JSON: " + reason.substr(0, 300),
+                     "correct the file there, or get it again if it is cut off", where);
   }
 }
 

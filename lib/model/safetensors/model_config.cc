@@ -13,7 +13,9 @@ const Json& Value(const void* value) { return *static_cast<const Json*>(value); 
 
 ModelConfig ModelConfig::Parse(const std::string& text, const std::string& where) {
   auto document = std::make_shared<const Json>(ParseJson<Json>(text, where));
-  if (!document->is_object()) throw ModelError("expected a JSON object", "", where);
+  if (!document->is_object())
+    throw ModelError("expected a JSON object", "get config.json again from where the model came",
+                     where);
   ModelConfig config;
   config.object_ = document.get();
   config.document_ = std::move(document);
@@ -32,7 +34,7 @@ void ModelConfig::Fail(std::string_view key, const std::string& expected) const 
   const void* value = Find(key);
   throw ModelError("'" + prefix_ + std::string(key) + "': expected " + expected + ", found " +
                        (value == nullptr ? "nothing" : Value(value).dump().substr(0, 80)),
-                   "", where_);
+                   "correct the value, or get config.json again from where the model came", where_);
 }
 
 bool ModelConfig::Has(std::string_view key) const { return Find(key) != nullptr; }

@@ -28,7 +28,10 @@ std::string PrefixOf(const Checkpoint& checkpoint) {
   for (const char* prefix : {"model.", "", "language_model.model."}) {
     if (checkpoint.Find(prefix + std::string(kEmbedding)) != nullptr) return prefix;
   }
-  throw ModelError("tensor 'model.embed_tokens.weight' is missing", "", checkpoint.path().string());
+  throw ModelError(
+      "tensor 'model.embed_tokens.weight' is missing",
+      "give the folder of the whole checkpoint; weights alone need no data: leave out --data",
+      checkpoint.path().string());
 }
 
 void CheckConstants(const Checkpoint& checkpoint, const std::string& prefix,

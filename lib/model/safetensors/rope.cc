@@ -23,8 +23,8 @@ RopeConfig ReadRopeConfig(const ModelConfig& config) {
   rope.type = rope.scaling.String("rope_type", rope.scaling.String("type", "default"));
   rope.theta = rope.scaling.Number("rope_theta", config.Number("rope_theta", 10000));
   if (!(rope.theta > 1)) {
-    throw ModelError("'rope_theta': expected more than 1, found " + std::to_string(rope.theta), "",
-                     config.where());
+    throw ModelError("'rope_theta': expected more than 1, found " + std::to_string(rope.theta),
+                     "correct the value in config.json", config.where());
   }
   return rope;
 }
@@ -34,7 +34,7 @@ double PositiveNumber(const ModelConfig& config, const char* key) {
   if (!(value > 0)) {
     throw ModelError("'rope_scaling." + std::string(key) + "': expected more than 0, found " +
                          std::to_string(value),
-                     "", config.where());
+                     "correct the value in config.json", config.where());
   }
   return value;
 }

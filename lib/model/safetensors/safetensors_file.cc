@@ -171,8 +171,8 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path,
 void SafetensorsWriter::Write(size_t index, std::span<const std::byte> bytes) {
   while (next_ < index && written_ == tensors_[next_].end) ++next_;
   if (next_ != index || written_ + bytes.size() > tensors_[index].end) {
-    throw Error(ErrorCode::kBug, "tensor '" + tensors_[index].name + "' written out of order", "",
-                file_.path().string());
+    throw BugError("tensor '" + tensors_[index].name + "' written out of order",
+                   file_.path().string());
   }
   file_.Write(bytes);
   written_ += bytes.size();
@@ -180,7 +180,7 @@ void SafetensorsWriter::Write(size_t index, std::span<const std::byte> bytes) {
 
 void SafetensorsWriter::Finish() {
   if (!tensors_.empty() && written_ != tensors_.back().end) {
-    throw Error(ErrorCode::kBug, "not every tensor was written", "", file_.path().string());
+    throw BugError("not every tensor was written", file_.path().string());
   }
   file_.Close();
 }

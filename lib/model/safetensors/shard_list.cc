@@ -25,7 +25,8 @@ std::vector<std::string> FilesBelow(const fs::path& folder) {
     if (it->is_regular_file()) files.push_back(fs::relative(it->path(), folder).generic_string());
   }
   if (error) {
-    throw ModelError("cannot list the folder: " + error.message(), "", folder.string());
+    throw ModelError("cannot list the folder: " + error.message(), "make the folder readable",
+                     folder.string());
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -52,7 +53,8 @@ std::map<std::string, std::string> ReadIndex(const fs::path& path) {
   const auto index = ParseJson<nlohmann::json>(ReadFile(path), path.string());
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (!index.is_object() || map == index.end() || !map->is_object()) {
-    throw ModelError("expected an object 'weight_map'", "", path.string());
+    throw ModelError("expected an object 'weight_map'",
+                     "get the index again from where the checkpoint came", path.string());
   }
   std::map<std::string, std::string> shards;
   for (const auto& [tensor, file] : map->items()) {
@@ -60,7 +62,8 @@ std::map<std::string, std::string> ReadIndex(const fs::path& path) {
     if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos) {
       throw ModelError("tensor '" + tensor + "': expected a file name of this folder, found " +
                            file.dump().substr(0, 80),
-                       "", path.string());
+                       "put all files of the checkpoint into one folder, under their names",
+                       path.string());
     }
     shards[tensor] = name;
   }
@@ -106,7 +109,8 @@ void OpenIndexed(const fs::path& folder, ShardList* list) {
 
 ShardList FindShards(const fs::path& path) {
   ShardList list;
-  if (!fs::exists(path)) throw ModelError("no such file or folder", "", path.string());
+  if (!fs::exists(path))
+    throw ModelError("no such file or folder", "check the path", path.string());
   if (!fs::is_directory(path)) {
     list.shards.push_back(SafetensorsFile::Open(path));
     return list;

@@ -87,8 +87,8 @@ Fp8Blocks CheckSourceQuantization(const ModelConfig& config, const ShardList& sh
   const Fp8Blocks usual;
   const auto size = quantization.Integers("weight_block_size", {usual.rows, usual.columns});
   if (size.size() != 2 || size[0] < 1 || size[1] < 1) {
-    throw ModelError("'quantization_config.weight_block_size': expected two positive integers", "",
-                     config.where());
+    throw ModelError("'quantization_config.weight_block_size': expected two positive integers",
+                     "correct the value, such as [128, 128]", config.where());
   }
   return {size[0], size[1]};
 }
@@ -126,7 +126,8 @@ Fp8Weight::Fp8Weight(const TensorView& codes, const TensorView& scale, const Fp8
     throw ModelError("scales of FP8 tensor '" + name + "' of shape " + ShapeText(codes.shape) +
                          ": expected one, one per row or " + ShapeText(expected) + ", found " +
                          std::string(DTypeName(scale.dtype)) + " " + ShapeText(scale.shape),
-                     "", where);
+                     "correct quantization_config.weight_block_size, or get the checkpoint again",
+                     where);
   }
   scales_.resize(scale.size());
   ConvertToFloat(scale.dtype, scale.data, scale.size(), scales_.data());

@@ -56,7 +56,8 @@ Tensor WrittenCheckpoint::ReadTensor(const std::string& name) const {
   const SafetensorsFile* shard = nullptr;
   const SafetensorsEntry* entry = Find(name, &shard);
   if (entry == nullptr) {
-    throw ModelError("the written checkpoint has no tensor '" + name + "'", "", folder_.string());
+    throw ModelError("the written checkpoint has no tensor '" + name + "'",
+                     "run hif8-calibrate again with --force", folder_.string());
   }
   return shard->Read(*entry);
 }
@@ -119,7 +120,8 @@ WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& 
   const auto read = [&](const std::string& tensor) {
     const SafetensorsEntry* entry = file.Find(tensor);
     if (entry == nullptr) {
-      throw ModelError("the written file has no tensor '" + tensor + "'", "", file.path().string());
+      throw ModelError("the written file has no tensor '" + tensor + "'",
+                       "run hif8-calibrate again with --force", file.path().string());
     }
     return file.Read(*entry);
   };
@@ -134,7 +136,7 @@ WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& 
       (!IsFloat(scales.view.dtype) && scales.view.dtype != DType::kU8)) {
     throw ModelError("codes " + ShapeText(codes.view.shape) + " and scales " +
                          ShapeText(scales.view.shape) + " of '" + name + "' do not fit the plan",
-                     "", file.path().string());
+                     "run hif8-calibrate again with --force", file.path().string());
   }
   EncodedWeight encoded{format, layout, ScalesOf(scales.view), {}};
   const auto* data = reinterpret_cast<const uint8_t*>(codes.view.data);

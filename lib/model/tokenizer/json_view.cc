@@ -20,7 +20,9 @@ Json ParseJson(std::string_view text, const std::string& where) {
       return !deep;
     };
     Json document = Json::parse(text, watch);
-    if (deep) throw ModelError("expected JSON of at most 100 levels, found more", {}, where);
+    if (deep)
+      throw ModelError("expected JSON of at most 100 levels, found more",
+                       "get the file again from where the model came", where);
     return document;
   } catch (const Json::exception& error) {
     throw ModelError(std::string("not valid JSON: ") + error.what(),

@@ -15,6 +15,10 @@
 
 namespace hif8 {
 
+// The hint of errors in files that other programs wrote.
+inline constexpr const char* kDamaged =
+    "correct the value there, or get the file again from where it came";
+
 // Parses a whole file or text. Throws kModel with the position of a syntax error.
 nlohmann::json ParseJson(std::string_view text, const std::string& where);
 
@@ -44,7 +48,7 @@ class JsonView {
   const std::string& file() const { return file_; }
 
   // kModel: "PLACE: MESSAGE", in the document's file.
-  Error Fail(const std::string& message, const std::string& hint = {}) const;
+  Error Fail(const std::string& message, const std::string& hint = kDamaged) const;
 
   const nlohmann::json& raw() const { return *value_; }
 

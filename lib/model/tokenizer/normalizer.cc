@@ -40,7 +40,8 @@ Normalizer MakeUnicode(const JsonView& config, const std::string& form) {
     error.reset();
     normalizer->normalizeUTF8(0, piece, sink, nullptr, error);
     if (error.isFailure()) {
-      throw EnvironmentError(std::string("ICU cannot normalize: ") + error.errorName(), {}, file);
+      throw EnvironmentError(std::string("ICU cannot normalize: ") + error.errorName(),
+                             "install ICU's data, or write the data as token ids", file);
     }
     return normalized;
   };

@@ -193,7 +193,7 @@ void ReadArray(const std::filesystem::path& path, const TextDataOptions& options
   if (load == nullptr || rank < 1 || rank > 2) {
     throw ModelError("expected token ids, integers of shape [N, T] or [T], found " +
                          std::string(DTypeName(view.dtype)) + " " + ShapeText(view.shape),
-                     {}, path.string());
+                     "save the ids as int32 or int64 with one row per sample", path.string());
   }
   const size_t samples = rank == 2 ? static_cast<size_t>(view.shape[0]) : 1;
   const auto length = static_cast<size_t>(view.shape.back());
@@ -216,7 +216,8 @@ std::vector<std::vector<int32_t>> LoadTokenSequences(const std::filesystem::path
                                                      const TextDataOptions& options) {
   if (options.sequence_length < kShortest) {
     throw UsageError("expected a sequence length of at least 2, found " +
-                     std::to_string(options.sequence_length));
+                         std::to_string(options.sequence_length),
+                     "set data.sequence_length to 2 or more");
   }
   Sequences sequences(options);
   const std::string extension = path.extension().string();
@@ -233,7 +234,8 @@ std::vector<std::vector<int32_t>> LoadTokenSequences(const std::filesystem::path
   }
   std::vector<Ids> cut = sequences.Take();
   if (cut.empty()) {
-    throw ModelError("expected at least one sequence of 2 tokens, found none", {}, path.string());
+    throw ModelError("expected at least one sequence of 2 tokens, found none", "give more text",
+                     path.string());
   }
   return cut;
 }
