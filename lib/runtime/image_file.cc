@@ -18,6 +18,7 @@
 #include "lib/core/mapped_file.h"
 #include "lib/runtime/data_convert.h"
 #include "lib/runtime/data_file.h"
+#include "lib/runtime/jpeg_check.h"
 
 namespace hif8 {
 namespace {
@@ -51,7 +52,7 @@ class ImageFile : public DataFile {
     const bool made = input.dtype == DType::kU8 || IsFloat(input.dtype);
     arrays_.push_back({"", made ? input.dtype : DType::kF32, std::move(shape)});
 
-    file_ = MappedFile::Open(path);
+    OpenFile();
     int x = 0;
     int y = 0;
     int n = 0;
@@ -99,6 +100,11 @@ class ImageFile : public DataFile {
                      path_.string());
   }
 
+  void OpenFile() {
+    file_ = MappedFile::Open(path_);
+    CheckHuffmanTables(file_->bytes(), path_.string());
+  }
+
   const stbi_uc* data() const { return reinterpret_cast<const stbi_uc*>(file_->bytes().data()); }
   int size() const { return static_cast<int>(std::min<size_t>(file_->bytes().size(), 0x7fffffff)); }
 
@@ -109,7 +115,7 @@ class ImageFile : public DataFile {
 
   // Height x width x channels, values 0 to 255.
   std::vector<float> Resized() {
-    file_ = MappedFile::Open(path_);
+    OpenFile();
     int x = 0;
     int y = 0;
     int n = 0;

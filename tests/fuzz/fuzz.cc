@@ -49,9 +49,13 @@ namespace {
 // Hints are asked for once every error has one.
 constexpr bool kHintsRequired = false;
 
+// Set in the environment: errors are printed, to see how far inputs get.
+const bool kShowErrors = std::getenv("HIF8_FUZZ_SHOW") != nullptr;
+
 void CheckError(const Error& error) {
   const std::string text =
       "'" + error.message() + "' (hint '" + error.hint() + "', at '" + error.where() + "')";
+  if (kShowErrors) std::fprintf(stderr, "%s\n", text.c_str());
   if (error.message().empty()) {
     Finding("an error without a message: " + text);
   }

@@ -28,11 +28,10 @@ def put(target, name, content):
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def files(**named):
-    """Several files as one input (tests/fuzz/mutate.h); __ stands for a dot, ___ for a slash."""
+def files(named):
+    """Several files, {name: content}, as one input (tests/fuzz/mutate.h)."""
     parts = []
     for name, content in named.items():
-        name = name.replace("___", "/").replace("__", ".").replace("_1_", "-00001-").replace("_2_", "-00002-")
         content = content if isinstance(content, bytes) else content.encode()
         parts.append(b"--- " + name.encode() + b"\n" + content + b"\n")
     return b"".join(parts)
@@ -113,7 +112,8 @@ def with_type(tensors, dtype="BF16"):
 
 
 def safetensors_seeds():
-    put("safetensors", "types", header([(t, t, [2, 3]) for t in TYPES], {"format": "pt"}))
+    put("safetensors", "types", header([(t, t, [2, 3]) for t in TYPES if t != "F8_E8M0"], {"format": "pt"}))
+    put("safetensors", "unknown", header([("t", "F8_E8M0", [2, 3])]))
     put("safetensors", "scalar_and_empty", header([("a", "F32", []), ("b", "BF16", [0, 4]), ("c", "F32", [1])]))
     put("safetensors", "fp8", header([("l.weight", "F8_E4M3", [4, 32]), ("l.weight_scale", "F32", [4, 1])]))
     put("safetensors", "fp8_blocks",
@@ -128,19 +128,19 @@ def safetensors_seeds():
 def checkpoint_seeds():
     for kind in ("llama", "qwen2", "qwen3", "mistral"):
         config, tensors = decoder(kind)
-        put("checkpoint", kind, files(config__json=compact(config), model__safetensors=header(with_type(tensors))))
+        put("checkpoint", kind, files({"config.json": compact(config), "model.safetensors": header(with_type(tensors))}))
     config, tensors = decoder("qwen3_moe", experts=2, num_experts=2, num_experts_per_tok=1,
                               moe_intermediate_size=16, decoder_sparse_step=1, norm_topk_prob=True)
-    put("checkpoint", "qwen3_moe", files(config__json=compact(config), model__safetensors=header(with_type(tensors))))
+    put("checkpoint", "qwen3_moe", files({"config.json": compact(config), "model.safetensors": header(with_type(tensors))}))
     config, tensors = decoder("llama", tie_word_embeddings=True)
     first, second = with_type(tensors[:6]), with_type(tensors[6:], "F32")
     index = {"metadata": {"total_size": 1}, "weight_map": {
         **{t[0]: "model-00001-of-00002.safetensors" for t in first},
         **{t[0]: "model-00002-of-00002.safetensors" for t in second}}}
-    put("checkpoint", "sharded", files(
-        config__json=compact(config), model__safetensors__index__json=compact(index),
-        model_1_of_00002__safetensors=header(first), model_2_of_00002__safetensors=header(second),
-        notes__txt="beside"))
+    put("checkpoint", "sharded", files({
+        "config.json": compact(config), "model.safetensors.index.json": compact(index),
+        "model-00001-of-00002.safetensors": header(first), "model-00002-of-00002.safetensors": header(second),
+        "notes.txt": "beside"}))
     config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [4, 8], "fmt": "e4m3"}
     fp8 = []
     for name, dtype, shape in with_type(tensors):
@@ -149,12 +149,12 @@ def checkpoint_seeds():
                     (name + "_scale_inv", "F32", [-(-shape[0] // 4), -(-shape[1] // 8)])]
         else:
             fp8.append((name, dtype, shape))
-    put("checkpoint", "fp8", files(config__json=compact(config), model__safetensors=header(fp8)))
+    put("checkpoint", "fp8", files({"config.json": compact(config), "model.safetensors": header(fp8)}))
     part = {"schema": "hif8.part/2", "part": 1, "parts": 2, "source": "0" * 32, "whole": "",
             "files": ["model.safetensors"], "tensors": {"a": "0" * 32}}
     config, tensors = decoder("llama")
-    put("checkpoint", "part", files(**{"hif8-part__json": compact(part)}, config__json=compact(config),
-                                    a__safetensors=header([("a.weight", "F32", [2, 2])])))
+    put("checkpoint", "part", files({"hif8-part.json": compact(part), "config.json": compact(config),
+                                    "a.safetensors": header([("a.weight", "F32", [2, 2])])}))
     # What the program writes: codes with compressed-tensors' description.
     config["quantization_config"] = {
         "quant_method": "compressed-tensors", "format": "float-quantized", "number_format": "hif8",
@@ -167,7 +167,7 @@ def checkpoint_seeds():
             codes += [(name, "U8", shape), (name + "_scale", "F32", [shape[0], 1])]
         else:
             codes.append((name, dtype, shape))
-    put("checkpoint", "quantized", files(config__json=compact(config), model__safetensors=header(codes)))
+    put("checkpoint", "quantized", files({"config.json": compact(config), "model.safetensors": header(codes)}))
 
 
 def config_seeds():
@@ -221,7 +221,7 @@ def tokenizer_seeds():
                                         "special_tokens": {"<s>": {"id": "<s>", "ids": [16], "tokens": ["<s>"]}}}},
     }
     for name, parts in variants.items():
-        put("tokenizer", name, files(tokenizer__json=tokenizer(**parts), text__txt=text))
+        put("tokenizer", name, files({"tokenizer.json": tokenizer(**parts), "text.txt": text}))
 
 
 def sentencepiece_seeds():
@@ -232,21 +232,21 @@ def sentencepiece_seeds():
     bpe = model + field(2, field(3, 2) + field(35, 1))
     bpe += field(3, field(1, "identity") + field(3, 1) + field(4, 0) + field(5, 1))
     text = "ab ba <x> é  a"
-    put("sentencepiece", "bpe", files(tokenizer__model=bpe, text__txt=text))
+    put("sentencepiece", "bpe", files({"tokenizer.model": bpe, "text.txt": text}))
     unigram = model + field(2, field(3, 1) + field(35, 1)) + field(3, field(1, "identity"))
     config = {"add_bos_token": True, "add_eos_token": True, "added_tokens_decoder": {
         "264": {"content": "<x>", "special": True, "lstrip": False, "rstrip": False, "normalized": False,
                 "single_word": False}}}
-    put("sentencepiece", "unigram", files(tokenizer__model=unigram, tokenizer_config__json=compact(config),
-                                          text__txt=text))
+    put("sentencepiece", "unigram", files({"tokenizer.model": unigram, "tokenizer_config.json": compact(config),
+                                          "text.txt": text}))
 
 
 def text_data_seeds():
-    put("text_data", "text", files(d__txt="abcab\nabc é <unk>"))
-    put("text_data", "lines", files(d__jsonl='{"text": "abcab"}\n\n{"text": "b c", "other": [1]}'))
-    put("text_data", "ids", files(d__jsonl='{"input_ids": [0, 1, 2, 3, 4, 5]}\n{"input_ids": [5, 5], "text": "a"}'))
+    put("text_data", "text", files({"d.txt": "abcab\nabc é <unk>"}))
+    put("text_data", "lines", files({"d.jsonl": '{"text": "abcab"}\n\n{"text": "b c", "other": [1]}'}))
+    put("text_data", "ids", files({"d.jsonl": '{"input_ids": [0, 1, 2, 3, 4, 5]}\n{"input_ids": [5, 5], "text": "a"}'}))
     for dtype in ("i4", "u8", "i8", "u2", "u1"):
-        put("text_data", "array_" + dtype, files(d__npy=npy(np.arange(12, dtype=dtype).reshape(2, 6) % 6)))
+        put("text_data", "array_" + dtype, files({"d.npy": npy(np.arange(12, dtype=dtype).reshape(2, 6) % 6)}))
 
 
 def tensor_proto(array, kind, name, raw=True):
@@ -265,24 +265,24 @@ def dataset_seeds():
     ids = np.arange(6, dtype="i8").reshape(2, 3)
     one = "x F32 batch 3 4"
     two = "x F32 batch 3 4\nids I64 batch 3"
-    put("dataset", "npy", files(inputs=one, x__npy=npy(x)))
-    put("dataset", "npy_fixed", files(inputs="x F16 1 3 4", a1__npy=npy(x), a2__npy=npy(x.astype("f8"))))
-    put("dataset", "npy_group", files(inputs=two, x__npy=npy(x), ids__npy=npy(ids.astype("i4"))))
-    put("dataset", "npz", files(inputs=two, a__npz___x__npy=npy(x), a__npz___ids__npy=npy(ids)))
-    put("dataset", "npz_plain", files(inputs="x BF16 seq 4", a__npz___arr_0__npy=npy(x[0].astype("f2"))))
+    put("dataset", "npy", files({"inputs": one, "x.npy": npy(x)}))
+    put("dataset", "npy_fixed", files({"inputs": "x F16 1 3 4", "a1.npy": npy(x), "a2.npy": npy(x.astype("f8"))}))
+    put("dataset", "npy_group", files({"inputs": two, "x.npy": npy(x), "ids.npy": npy(ids.astype("i4"))}))
+    put("dataset", "npz", files({"inputs": two, "a.npz/x.npy": npy(x), "a.npz/ids.npy": npy(ids)}))
+    put("dataset", "npz_plain", files({"inputs": "x BF16 seq 4", "a.npz/arr_0.npy": npy(x[0].astype("f2"))}))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", npy(np.zeros((9, 3, 4), "f4")))
         archive.writestr("readme", "no array")
-    put("dataset", "npz_deflated", files(inputs=one, a__npz=out.getvalue()))
+    put("dataset", "npz_deflated", files({"inputs": one, "a.npz": out.getvalue()}))
     text = header([("x", "F32", [2, 3, 4]), ("ids", "I64", [2, 3])]).encode()
-    put("dataset", "safetensors", files(inputs=two, a__safetensors=struct.pack("<Q", len(text)) + text + bytes(144)))
+    put("dataset", "safetensors", files({"inputs": two, "a.safetensors": struct.pack("<Q", len(text)) + text + bytes(144)}))
     for raw in (False, True):
-        put("dataset", "test_data" + "_raw" * raw, files(
-            inputs=two, test_data_set_0___input_0__pb=tensor_proto(x, 1, "x", raw),
-            test_data_set_0___input_1__pb=tensor_proto(ids, 7, "ids", raw)))
-    put("dataset", "test_data_int", files(inputs="x I32 ?", input_0__pb=tensor_proto(ids.astype("i4"), 6, "", False)))
-    put("dataset", "image", files(inputs="x F32 1 3 height width", a__png=image("PNG", "RGB"), b__jpg=image("JPEG", "L")))
+        put("dataset", "test_data" + "_raw" * raw, files({
+            "inputs": two, "test_data_set_0/input_0.pb": tensor_proto(x, 1, "x", raw),
+            "test_data_set_0/input_1.pb": tensor_proto(ids, 7, "ids", raw)}))
+    put("dataset", "test_data_int", files({"inputs": "x I32 ?", "input_0.pb": tensor_proto(ids.astype("i4"), 6, "", False)}))
+    put("dataset", "image", files({"inputs": "x F32 1 3 height width", "a.png": image("PNG", "RGB"), "b.jpg": image("JPEG", "L")}))
 
 
 def image(form, mode, size=(9, 7), **more):
@@ -320,7 +320,7 @@ def yaml_and_reports(programs):
         common = [folder / "net.onnx", "--data", "random:8"]
         run(programs, "hif8-calibrate", *common, "-o", folder / "out", "--stats-out", folder / "s")
         run(programs, "hif8-calibrate", *common, "-o", folder / "kept", "--keep", "second", "--set",
-            "weights.granularity=tensor")
+            "weights.granularity=tensor", "--compare", "hif8,fp8_e4m3:mse")
         run(programs, "hif8-calibrate", *common, "-o", folder / "study", "--delayed-study")
         for name in ("out", "kept", "study"):
             put("calibration", name, (folder / name / "calibration.yaml").read_bytes())
@@ -328,8 +328,8 @@ def yaml_and_reports(programs):
         reports = {name: compact(json.loads((folder / name / "report.json").read_text()))
                    for name in ("out", "kept", "study")}
         for name, text in reports.items():
-            put("report", name, files(a__json=text))
-        put("report", "two", files(a__json=reports["out"], b__json=reports["kept"]))
+            put("report", name, files({"a.json": text}))
+        put("report", "two", files({"a.json": reports["out"], "b.json": reports["kept"]}))
         whole = (folder / "s").read_bytes()
         put("stats", "whole", whole)
         put("stats", "content", whole[20:-32])
