@@ -25,6 +25,9 @@ namespace {
 
 // A header may claim anything; more than this is no photo.
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
+// And no file holds more: PNG packs eight pixels of one bit into a byte, of which deflate makes
+// 1032 from one.
+constexpr int64_t kMaxPixelsPerByte = int64_t{8} * 1032;
 
 struct FreePixels {
   void operator()(void* pixels) const { stbi_image_free(pixels); }

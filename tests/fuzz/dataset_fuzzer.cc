@@ -61,6 +61,9 @@ void ReadAll(const std::filesystem::path& source, std::span<const GraphValue> in
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hif8;
+  // What an image's header may claim grows with the file; this much of it fits into the limit of
+  // memory.
+  constexpr size_t kLargest = 2048;
   std::vector<InputFile> files;
   std::map<std::string, std::vector<InputFile>> archives;
   std::vector<GraphValue> inputs;
@@ -71,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     } else if (inside != std::string::npos) {
       archives[file.name.substr(0, inside + 4)].push_back(
           {file.name.substr(inside + 5), std::move(file.bytes)});
-    } else {
+    } else if (file.bytes.size() <= kLargest) {
       files.push_back(std::move(file));
     }
   }
