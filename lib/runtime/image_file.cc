@@ -63,7 +63,12 @@ class ImageFile : public DataFile {
     if (int64_t{x} * y > kMaxPixels) {
       throw ModelError("an image of " + std::to_string(x) + "x" + std::to_string(y) +
                            " pixels is too large (at most 2^28 pixels)",
-                       {}, path_.string());
+                       "scale it down before", path_.string());
+    }
+    if (int64_t{x} * y / kMaxPixelsPerByte > size()) {
+      throw ModelError("an image of " + std::to_string(x) + "x" + std::to_string(y) +
+                           " pixels cannot be in a file of " + std::to_string(size()) + " bytes",
+                       "the file is truncated or damaged; save the image again", path_.string());
     }
     file_.reset();  // one open file at a time is enough, however many there are
   }

@@ -16,8 +16,8 @@ void ReadAs(const char* name, const hif8::GraphValue& input, hif8::DataOptions o
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hif8;
-  using Layout = ImageOptions::Layout;
-  using Channels = ImageOptions::Channels;
+  using Layout = ImageLayout;
+  using Channels = ImageChannels;
   // What a header may claim grows with the file; this much of it fits into the limit of memory.
   constexpr size_t kLargest = 2048;
   if (size > kLargest) return 0;
