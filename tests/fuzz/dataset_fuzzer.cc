@@ -42,7 +42,7 @@ std::vector<GraphValue> ReadInputs(const std::string& text) {
 void ReadAll(const std::filesystem::path& source, std::span<const GraphValue> inputs,
              DataOptions options) {
   options.source = source.string();
-  options.image.height = options.image.width = 16;
+  options.image.size = {16, 16};
   const std::unique_ptr<Dataset> data = OpenDataset(options, inputs, NullLog());
   for (size_t run = 0; run < data->runs() && run < 20; ++run) {
     const DataRun read = data->Read(run);

@@ -25,8 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   RunFuzzed([] { ReadAs("x.png", {.name = "x", .shape = {1, 3, 24, 20}, .dim_names = {}}, {}); });
   RunFuzzed([] {
     ReadAs("x.png", {.name = "x", .dtype = DType::kU8, .shape = {-1, -1, -1, 1}, .dim_names = {}},
-           {.image = {
-                .height = 3, .width = 40, .layout = Layout::kNhwc, .channels = Channels::kGray}});
+           {.image = {.size = {3, 40}, .layout = Layout::kNhwc, .channels = Channels::kGray}});
   });
   return 0;
 }

@@ -48,8 +48,10 @@ const ParseContext& Context() {
 // Quantizes the weights and writes all files as a run of the program would; the result is a model.
 void WriteAndCompare(const std::shared_ptr<const Checkpoint>& checkpoint, const QuantPlan& plan,
                      const std::filesystem::path& source) {
-  std::map<int, float> scales;
-  for (const auto& [index, operand] : plan.activations) scales[index] = 1;
+  std::map<int, FakeQuantize> activations;
+  for (const auto& [index, operand] : plan.activations) {
+    activations.emplace(index, operand.With(ScaleChoice{.scale = 1}));
+  }
   const auto encode = [&](int index) {
     const WeightPlan& weight = plan.weights.at(index);
     const FloatSource values = checkpoint->OpenWeight(index);
@@ -63,9 +65,7 @@ void WriteAndCompare(const std::shared_ptr<const Checkpoint>& checkpoint, const 
   std::filesystem::create_directories(folder);
   const std::function<EncodedWeight(int)> encoder = encode;
   CheckpointExporter(checkpoint, BuiltinFormats(), "fuzz")
-      .Write(
-          {.plan = plan, .activation_scales = scales, .activation_limits = {}, .encode = encoder},
-          folder, NullLog());
+      .Write({.plan = plan, .activations = activations, .encode = encoder}, folder, NullLog());
   const auto original = OpenStoredModel(source, StoredFormats());
   const auto written = OpenStoredModel(folder, StoredFormats());
   CompareModels(*original, *written, StoredFormats(), NullLog());
