@@ -16,6 +16,9 @@ function(hif8_module name folder)
   target_link_libraries(${target}
     PUBLIC ${ARG_PUBLIC} Threads::Threads
     PRIVATE ${ARG_PRIVATE} $<BUILD_INTERFACE:hif8_warnings>)
+  if(HIF8_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
 endfunction()
 
 # Installed binaries find the ONNX Runtime that was installed with them.

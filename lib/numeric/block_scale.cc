@@ -192,7 +192,9 @@ void ForEachRunInParallel(const TileLayout& layout, std::span<const float> scale
 
 Shape TileLayout::scale_shape() const {
   Shape result(shape.size());
-  for (size_t i = 0; i < shape.size(); ++i) result[i] = (shape[i] + tile[i] - 1) / tile[i];
+  for (size_t i = 0; i < shape.size(); ++i) {
+    result[i] = shape[i] / tile[i] + (shape[i] % tile[i] != 0 ? 1 : 0);
+  }
   return result;
 }
 

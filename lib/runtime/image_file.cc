@@ -23,12 +23,16 @@
 #include "lib/core/memory.h"
 #include "lib/runtime/data_convert.h"
 #include "lib/runtime/data_file.h"
+#include "lib/runtime/jpeg_check.h"
 
 namespace hif8 {
 namespace {
 
 // A header may claim anything; more than this is no photo.
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
+// And no file holds more: PNG packs eight pixels of one bit into a byte, of which deflate makes
+// 1032 from one.
+constexpr int64_t kMaxPixelsPerByte = int64_t{8} * 1032;
 // What decoders take for tables, whatever the image.
 constexpr uint64_t kHeaderBytes = uint64_t{1} << 20;
 
@@ -59,7 +63,7 @@ class ImageFile : public DataFile {
     arrays_.push_back({"", made ? input.dtype : DType::kF32, std::move(shape)});
 
     CheckTarget();
-    file_ = MappedFile::Open(path);
+    OpenFile();
     DecodeMemory();
     file_.reset();  // one open file at a time is enough, however many there are
   }
@@ -98,6 +102,11 @@ class ImageFile : public DataFile {
                          (nchw_ ? "nhwc" : "nchw") + ", not " + (nchw_ ? "nchw" : "nhwc"),
                      std::string("set data.image.layout to ") + (nchw_ ? "nhwc" : "nchw"),
                      path_.string());
+  }
+
+  void OpenFile() {
+    file_ = MappedFile::Open(path_);
+    CheckHuffmanTables(file_->bytes(), path_.string());
   }
 
   const stbi_uc* data() const { return reinterpret_cast<const stbi_uc*>(file_->bytes().data()); }
@@ -149,15 +158,21 @@ class ImageFile : public DataFile {
   }
 
   void CheckPixels(int x, int y) const {
-    if (x > 0 && y > 0 && int64_t{x} * y <= kMaxPixels) return;
-    throw ModelError("expected an image of 1 to 2^28 pixels, found one of " + std::to_string(x) +
-                         "x" + std::to_string(y),
-                     "give a photo that a viewer can show", path_.string());
+    if (x <= 0 || y <= 0 || int64_t{x} * y > kMaxPixels) {
+      throw ModelError("expected an image of 1 to 2^28 pixels, found one of " + std::to_string(x) +
+                           "x" + std::to_string(y),
+                       "give a photo that a viewer can show", path_.string());
+    }
+    if (int64_t{x} * y / kMaxPixelsPerByte > size()) {
+      throw ModelError("an image of " + std::to_string(x) + "x" + std::to_string(y) +
+                           " pixels cannot be in a file of " + std::to_string(size()) + " bytes",
+                       "the file is truncated or damaged; save the image again", path_.string());
+    }
   }
 
   // Height x width x channels, values 0 to 255.
   std::vector<float> Resized() {
-    file_ = MappedFile::Open(path_);
+    OpenFile();
     int x = 0;
     int y = 0;
     int n = 0;

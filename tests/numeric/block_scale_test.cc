@@ -195,5 +195,11 @@ TEST(E8M0, AnAllZeroGroupAndNonFiniteValues) {
   }
 }
 
+TEST(TileLayout, DimensionsOfTensorsWithoutElementsMayBeLarge) {
+  const Shape shape = {0, INT64_MAX};
+  EXPECT_EQ(TileLayout::PerTensor(shape).scale_shape(), (Shape{0, 1}));
+  EXPECT_EQ(TileLayout(shape, {1, INT64_MAX - 1}).scale_shape(), (Shape{0, 2}));
+}
+
 }  // namespace
 }  // namespace hif8

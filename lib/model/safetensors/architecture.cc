@@ -27,6 +27,12 @@ int64_t Dimension(const ModelConfig& config, std::string_view key) {
   return Dimension(config, key, config.Integer(key));
 }
 
+// A number that may be zero, which it is where the key is absent.
+int64_t OptionalDimension(const ModelConfig& config, std::string_view key) {
+  const int64_t value = config.Integer(key, 0);
+  return value == 0 ? 0 : Dimension(config, key, value);
+}
+
 bool HasBias(const ModelConfig& config, std::string_view rule) {
   if (rule == Architecture::kNever) return false;
   return rule == Architecture::kAlways || config.Bool(rule, false);
@@ -76,7 +82,7 @@ ExpertsSpec DeepSeekExperts(const ModelConfig& config, int64_t blocks) {
   experts.count = Dimension(config, "n_routed_experts");
   experts.per_row = Dimension(config, "num_experts_per_tok");
   experts.intermediate = Dimension(config, "moe_intermediate_size");
-  experts.shared = config.Integer("n_shared_experts", 0) * experts.intermediate;
+  experts.shared = OptionalDimension(config, "n_shared_experts") * experts.intermediate;
   experts.sigmoid = true;
   experts.corrected = true;
   experts.groups = Dimension(config, "n_group", config.Integer("n_group", 1));
@@ -112,7 +118,7 @@ ExpertsSpec Experts(const Architecture& architecture, const ModelConfig& config,
 
 LatentSpec Latent(const ModelConfig& config) {
   LatentSpec latent;
-  latent.q_rank = config.Integer("q_lora_rank", 0);
+  latent.q_rank = OptionalDimension(config, "q_lora_rank");
   latent.kv_rank = Dimension(config, "kv_lora_rank");
   latent.nope = Dimension(config, "qk_nope_head_dim");
   latent.rope = Dimension(config, "qk_rope_head_dim");

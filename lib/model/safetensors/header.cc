@@ -1,5 +1,6 @@
 #include "lib/model/safetensors/header.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -104,6 +105,7 @@ class Handler : public nlohmann::json_sax<Json> {
     SafetensorsEntry& entry = header_->tensors.back();
     if (field_ == "shape") {
       entry.shape.assign(numbers_.begin(), numbers_.end());
+      CheckSize(entry);
       return See(kShape);
     }
     if (numbers_.size() != 2) return Unexpected(std::to_string(numbers_.size()) + " numbers");
@@ -126,6 +128,22 @@ class Handler : public nlohmann::json_sax<Json> {
 
  private:
   enum : unsigned { kDType = 1, kShape = 2, kOffsets = 4, kAll = 7 };
+
+  // Zeros are skipped: the product of the other dimensions must be sane even where the tensor is
+  // empty.
+  void CheckSize(const SafetensorsEntry& entry) const {
+    constexpr int64_t kMost = int64_t{1} << 60;
+    int64_t n = 1;
+    for (const int64_t d : entry.shape) {
+      if (d > kMost / n) {
+        throw ModelError(
+            "tensor '" + entry.name + "': shape " + ShapeText(entry.shape) +
+                " does not match any data: it has more than 2^60 elements, zeros aside",
+            "the file is damaged; get it again", where_);
+      }
+      n *= std::max<int64_t>(d, 1);
+    }
+  }
 
   bool See(unsigned field) {
     if ((seen_ & field) != 0) return Unexpected("second value");
