@@ -129,8 +129,34 @@ class Checker {
       add(sparse.values().name());
     }
     CheckNodes(graph.node(), &names, place);
+    CheckWindows(graph, place);
     for (const onnx::ValueInfoProto& output : graph.output()) {
       CheckOutput(output.name(), names, place);
+    }
+  }
+
+  // A ConvTranspose's stored weight has a dimension that the window slides along, and as many
+  // dimensions as an input of the model that it reads.
+  static void CheckWindows(const onnx::GraphProto& graph, const Place& place) {
+    std::map<std::string_view, int> ranks;
+    for (const onnx::ValueInfoProto& input : graph.input()) {
+      const auto& type = input.type().tensor_type();
+      if (type.has_shape()) ranks[input.name()] = type.shape().dim_size();
+    }
+    for (const onnx::TensorProto& tensor : graph.initializer()) {
+      ranks[tensor.name()] = tensor.dims_size();
+    }
+    for (const onnx::NodeProto& node : graph.node()) {
+      if (!IsStandardOp(node, "ConvTranspose")) continue;
+      const auto weight = ranks.find(node.input(1)), input = ranks.find(node.input(0));
+      if (weight == ranks.end()) continue;
+      const bool differs = input != ranks.end() && input->second != weight->second;
+      if (weight->second >= 3 && !differs) continue;
+      throw GraphError(
+          NodeText(node) + " has a weight of " + std::to_string(weight->second) +
+              " dimensions, expected " +
+              (differs ? "the input's " + std::to_string(input->second) : std::string("3 or more")),
+          place.path);
     }
   }
 
