@@ -14,16 +14,16 @@
 
 namespace hif8 {
 
-// The standard operator sets that are known here; what lies between them is only carried. Newer ones
-// are carried, too, as far as the engine runs them.
+// The standard operator sets that are known here; what lies between them is only carried. Newer
+// ones are carried, too, as far as the engine runs them.
 inline constexpr int64_t kOldestOpset = 7;
 inline constexpr int64_t kNewestOpset = 23;
 
 struct OnnxLoadOptions {
   // Computes weights that the file does not store but makes of constants (gates that an exporter
   // put in another order, normalized weights). Without it such layers are unsupported. It is also
-  // asked whether it runs an operator set above kNewestOpset; without it, any such set is taken, and
-  // whoever runs the model is told.
+  // asked whether it runs an operator set above kNewestOpset; without it, any such set is taken,
+  // and whoever runs the model is told.
   ConstantEvaluator evaluate = nullptr;
   // Tensors of at least so many bytes stay in the mapped file instead of being held in memory.
   uint64_t map_from_bytes = uint64_t{1} << 20;
