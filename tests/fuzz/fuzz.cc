@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/core/error.h"
+#include "lib/core/parallel.h"
 
 // Read by the sanitizers as they start; ASAN_OPTIONS and LSAN_OPTIONS come on top.
 extern "C" const char* __asan_default_options() {
@@ -22,7 +23,9 @@ extern "C" const char* __lsan_default_suppressions() {
 
 // Adds the limits that every target has; what the command line says comes later and wins.
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-  static std::string limits[] = {"-rss_limit_mb=1024", "-malloc_limit_mb=512", "-timeout=20"};
+  hif8::SetThreads(1);
+  static std::string limits[] = {"-rss_limit_mb=1024", "-malloc_limit_mb=512", "-timeout=20",
+                                 "-max_len=16384"};
   static std::vector<char*> arguments;
   arguments.push_back((*argv)[0]);
   for (std::string& limit : limits) {
@@ -90,6 +93,10 @@ void RunFuzzed(const std::function<void()>& read) {
   }
 }
 
+void Require(bool holds, const char* what) {
+  if (!holds) Finding(std::string("does not hold: ") + what);
+}
+
 const std::filesystem::path& FuzzDir() {
   static const MemoryDir dir;
   return dir.path;
@@ -106,6 +113,19 @@ std::filesystem::path WriteFuzzFile(const std::string& name, std::string_view by
     Finding("cannot write " + path.string());
   }
   return path;
+}
+
+std::filesystem::path WriteFuzzFiles(std::span<const InputFile> files) {
+  const std::filesystem::path folder = FuzzDir() / "files";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  std::error_code ignored;
+  for (const InputFile& file : files) {
+    const std::filesystem::path path = folder / file.name;
+    std::filesystem::create_directories(path.parent_path(), ignored);
+    std::ofstream(path, std::ios::binary) << file.bytes;
+  }
+  return folder;
 }
 
 }  // namespace hif8

@@ -1,8 +1,5 @@
 #include "lib/core/npy.h"
 
-#include <cstring>
-#include <memory>
-
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,6 @@
 // tokenizer.model, read and applied by the SentencePiece library (see plugin/sentencepiece_api.h).
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
 #include <charconv>
@@ -27,14 +28,24 @@ struct Library {
   SentencePieceCloseFunction* close;
 };
 
+// True when a protobuf library was loaded with the program.
+bool HasProtobuf() {
+  const auto is_protobuf = [](dl_phdr_info* info, size_t, void*) {
+    return std::string_view(info->dlpi_name).find("libprotobuf") != std::string_view::npos ? 1 : 0;
+  };
+  return ::dl_iterate_phdr(is_protobuf, nullptr) != 0;
+}
+
 // Opened once and kept. RTLD_DEEPBIND: the library's own protobuf comes before the program's.
 const Library& OpenLibrary() {
   static const Library library = [] {
     const std::string hint = "give the data as token ids (.npy, or .jsonl with input_ids)";
-    if (kSanitizedBuild) {  // its run time does not survive RTLD_DEEPBIND
+    // The run time of sanitizers does not survive RTLD_DEEPBIND.
+    if (kSanitizedBuild && HasProtobuf()) {
       throw EnvironmentError("tokenizer.model cannot be read in a build with sanitizers", hint);
     }
-    void* handle = ::dlopen(kHif8SentencePieceLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    constexpr int kScope = kSanitizedBuild ? 0 : RTLD_DEEPBIND;
+    void* handle = ::dlopen(kHif8SentencePieceLibrary, RTLD_NOW | RTLD_LOCAL | kScope);
     if (handle == nullptr) {
       throw EnvironmentError("cannot load what reads tokenizer.model: " + std::string(::dlerror()),
                              "install the package libsentencepiece0, or " + hint);
