@@ -1,5 +1,9 @@
 #include "lib/core/tensor.h"
 
+#include <cstdint>
+
+#include "lib/core/error.h"
+
 namespace hif8 {
 
 std::string ShapeText(const Shape& shape) {
@@ -12,11 +16,20 @@ std::string ShapeText(const Shape& shape) {
 }
 
 Tensor Tensor::Allocate(DType dtype, Shape shape, std::byte** data) {
+  size_t bytes = DTypeSize(dtype);
+  bool fits = true;
+  for (const int64_t d : shape) {
+    fits = fits && d >= 0 && !__builtin_mul_overflow(bytes, static_cast<size_t>(d), &bytes);
+  }
+  if (!fits || bytes > static_cast<size_t>(PTRDIFF_MAX)) {
+    throw EnvironmentError("a tensor of shape " + ShapeText(shape) + " is larger than any memory",
+                           "look at the shapes that the model and the data declare");
+  }
   Tensor tensor;
   tensor.view.dtype = dtype;
   tensor.view.shape = std::move(shape);
   // make_shared_for_overwrite: large buffers are written once by the caller, not zeroed first.
-  auto buffer = std::make_shared_for_overwrite<std::byte[]>(tensor.view.bytes());
+  auto buffer = std::make_shared_for_overwrite<std::byte[]>(bytes);
   *data = buffer.get();
   tensor.view.data = buffer.get();
   tensor.owner = std::move(buffer);

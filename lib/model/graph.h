@@ -39,6 +39,8 @@ struct GraphValue {
   bool rank_known = true;
   Shape shape;                         // -1: any (symbolic or unset)
   std::vector<std::string> dim_names;  // "" where a dimension has no name; as long as shape
+  // The first dimension is time: slices of it depend on each other, so they are no samples.
+  bool time_first = false;
 };
 
 struct RunnableGraph {

@@ -1,7 +1,9 @@
 // Made-up data, for trying a model out.
 #include <algorithm>
+#include <cstdint>
 #include <random>
 
+#include "lib/core/memory.h"
 #include "lib/runtime/data_file.h"
 
 namespace hif8 {
@@ -32,6 +34,7 @@ Shape ChooseShape(const GraphValue& input, std::span<const GraphValue> inputs,
   constexpr int64_t kSignal = 512;  // [batch, n] of floats: a piece of sound, more likely than not
   Shape shape = input.shape;
   const bool is_image = LooksLikeImage(shape);
+  const size_t sample = input.time_first ? 1 : 0;
   const size_t height = is_image && !IsChannels(shape[1]) ? 1 : 2;  // nhwc or nchw
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] >= 0) continue;
@@ -40,7 +43,7 @@ Shape ChooseShape(const GraphValue& input, std::span<const GraphValue> inputs,
     const bool past = Contains(name, "past") && !Contains(name, "+");
     if (past) {
       shape[d] = 0;
-    } else if (d == 0 || Contains(name, "batch")) {
+    } else if (d == sample || Contains(name, "batch")) {
       shape[d] = 1;
     } else if (is_image && (d == height || d == height + 1)) {
       shape[d] = d == height ? image.size[0] : image.size[1];
@@ -52,6 +55,16 @@ Shape ChooseShape(const GraphValue& input, std::span<const GraphValue> inputs,
     }
   }
   return shape;
+}
+
+// The tensor and its values as fp32; the largest number where they cannot be counted.
+uint64_t MadeBytes(const GraphValue& input, const Shape& shape) {
+  uint64_t bytes = DTypeSize(input.dtype) + sizeof(float);
+  for (const int64_t d : shape) {
+    if (d == 0) return 0;
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(d), &bytes)) return UINT64_MAX / 2;
+  }
+  return std::min(bytes, UINT64_MAX / 2);
 }
 
 // A sum of twelve uniform numbers: near enough to normal, and the same on every machine.
@@ -70,7 +83,11 @@ std::unique_ptr<DataFile> MakeRandomData(uint64_t seed, size_t index, const Imag
     const GraphValue& input = inputs[i];
     std::mt19937_64 engine(seed * 0x9e3779b97f4a7c15 + index * 1000003 + i);
     std::byte* bytes = nullptr;
-    Tensor tensor = Tensor::Allocate(input.dtype, ChooseShape(input, inputs, image), &bytes);
+    Shape shape = ChooseShape(input, inputs, image);
+    RequireMemory(MadeBytes(input, shape), MemoryLimit(),
+                  "made-up data of shape " + ShapeText(shape) + " for input '" + input.name + "'",
+                  "the model fixes the input's size");
+    Tensor tensor = Tensor::Allocate(input.dtype, std::move(shape), &bytes);
     const size_t n = tensor.view.size();
     if (IsFloat(input.dtype)) {
       std::vector<float> values(n);

@@ -73,8 +73,9 @@ class Planner {
   }
 
   bool OneFixedBatch() const {
-    return std::all_of(fixed_.begin(), fixed_.end(),
-                       [&](size_t i) { return Wanted(i) == Wanted(fixed_[0]); });
+    return std::all_of(fixed_.begin(), fixed_.end(), [&](size_t i) {
+      return Wanted(i) == Wanted(fixed_[0]) && !inputs_[i].time_first;
+    });
   }
 
   // Some array is larger (or smaller) than the fixed leading dimension of its input.
@@ -131,6 +132,7 @@ class Planner {
   bool LooksLikeBatch(size_t n) const {
     bool only_vectors = true;
     for (const size_t i : free_) {
+      if (inputs_[i].time_first) return false;
       const std::string name = DimName(inputs_[i], 0);
       if (SpeaksOfSequence(name) && !SpeaksOfBatch(name)) return false;
       if (shapes_[i].size() > 1 || SpeaksOfBatch(name)) only_vectors = false;

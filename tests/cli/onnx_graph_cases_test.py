@@ -41,6 +41,20 @@ class GraphCases(OnnxProgramCase):
         inner = np.minimum(np.einsum("oc,nchw->nohw", first[:, :, 0, 0], x), np.float32(0.4))
         self.assert_inputs(report, c1=[x], c2=[inner])
 
+    def test_tables_of_angles_are_no_weights(self):
+        angles = weight(16, 2)
+        nodes = [
+            node("MatMul", "x w", "q", "mm"),
+            node("GroupQueryAttention", "q q q past past one two cos sin", "y k v", "attention", domain="com.microsoft"),
+        ]  # fmt: skip
+        one, two = np.zeros((1, 1), "i4"), np.ones((1,), "i4")
+        weights = {"w": weight(4, 4), "cos": angles, "sin": angles, "one": one, "two": two}
+        graph = Graph([value("x", [1, 1, 4]), value("past", [1, 1, "p", 4])], Y, nodes, weights)
+        pathlib.Path("m.onnx").write_bytes(model(graph))
+        told = self.run_program("m.onnx", "--dry-run", "--data", "random:1").stdout
+        self.assertIn("mm", told)
+        self.assertNotIn("attention", told.split("layers")[0])
+
     def test_a_past_of_no_length_at_first(self):
         nodes = [
             node("MatMul", "past wp", "p", "of_past"), node("Concat", "p x", "all", "join", axis=1),

@@ -42,8 +42,8 @@ std::optional<Shape> ReshapeResult(const Shape& in, const std::vector<int64_t>& 
     if (out[i] < -1 || (out[i] == -1 && free >= 0)) return std::nullopt;
     if (out[i] == -1) {
       free = static_cast<int>(i);
-    } else {
-      known *= static_cast<size_t>(out[i]);
+    } else if (__builtin_mul_overflow(known, static_cast<size_t>(out[i]), &known)) {
+      return std::nullopt;
     }
   }
   const size_t total = ElementCount(in);

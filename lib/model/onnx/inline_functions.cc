@@ -159,9 +159,6 @@ class Expansion {
     };
     for (onnx::ValueInfoProto& input : *body->mutable_input()) define(input.mutable_name());
     for (onnx::TensorProto& tensor : *body->mutable_initializer()) define(tensor.mutable_name());
-    for (onnx::SparseTensorProto& tensor : *body->mutable_sparse_initializer()) {
-      define(tensor.mutable_values()->mutable_name());
-    }
     Nodes nodes;
     Rename(body->node(), &renamed, &nodes);
     body->mutable_node()->Swap(&nodes);

@@ -53,6 +53,14 @@ InputAxis MatMulInput(const Shape& shape, bool left) {
   return {-1, rank == 1 ? shape[0] : shape[rank - 2]};
 }
 
+// Operators of ONNX Runtime that attention is made of; their constants are tables of angles and
+// masks, no weights.
+bool IsAttention(const std::string& op) {
+  return op.ends_with("MultiHeadAttention") || op == "GroupQueryAttention" ||
+         op == "SparseAttention" || op == "PagedAttention" || op == "RotaryEmbedding" ||
+         op == "GemmaRotaryEmbedding";
+}
+
 bool IsFloatType(int elem_type) {
   DType dtype;
   return ToDType(elem_type, &dtype) && IsFloat(dtype);
@@ -95,7 +103,7 @@ class LayerFinder {
     }
     if (!IsStandardDomain(node.domain()) && op != "MatMulNBits") {
       // What ONNX Runtime puts in the place of standard operators when it saves an optimized model.
-      if (node.domain() == "com.microsoft" && HasMatrix(place)) {
+      if (node.domain() == "com.microsoft" && !IsAttention(op) && HasMatrix(place)) {
         AddUnsupported(place, "weights of " + op + " (com.microsoft) are not quantized; give the " +
                                   "model as it was before ONNX Runtime optimized it");
       }

@@ -6,12 +6,16 @@
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
+#include "lib/model/onnx/check_model.h"
 #include "lib/model/onnx/onnx_functions.h"
 #include "lib/model/onnx/onnx_impl.h"
 #include "lib/model/onnx/opset.h"
 #include "lib/model/onnx/raw_data.h"
+#include "lib/model/onnx/runnable.h"
 #include "lib/model/onnx/sort_nodes.h"
+#include "lib/model/onnx/sparse.h"
 #include "lib/model/onnx/tensor_data.h"
+#include "lib/model/onnx/time_axes.h"
 #include "lib/model/onnx/unique_names.h"
 
 namespace hif8 {
@@ -52,12 +56,43 @@ onnx::ModelProto Parse(const MappedFile& file) {
   return proto;
 }
 
+// Whether the engine loads a model of that version of the standard operators: one that hands a
+// number on.
+bool RunsOpset(const ConstantEvaluator& evaluate, int64_t opset, const DataFiles& files) {
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  SetOpset(&model, "", opset);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  graph.set_name("opset");
+  *graph.add_initializer() = MakeTensor("x", {1}, std::vector<float>{1});
+  *graph.add_node() = MakeNode("Identity", {"x"}, {"y"});
+  graph.add_output()->set_name("y");
+  try {
+    evaluate(PackGraph(files, std::move(model)));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kModel) throw;
+    return false;
+  }
+  return true;
+}
+
+// The newest version of the standard operators that a model may have, as far as it matters for one
+// of version `wanted`.
+int64_t NewestOpset(const ConstantEvaluator& evaluate, int64_t wanted, const DataFiles& files) {
+  if (!evaluate) return std::max(wanted, kNewestOpset);
+  int64_t newest = kNewestOpset;
+  while (newest < wanted && RunsOpset(evaluate, newest + 1, files)) ++newest;
+  return newest;
+}
+
 // Checks the version of the standard operators and converts old ones. Returns why it could not.
-std::string CheckOpset(const std::string& where, onnx::ModelProto* proto) {
+std::string CheckOpset(const ConstantEvaluator& evaluate, OnnxModel::Impl* model) {
+  onnx::ModelProto* proto = &model->proto;
   const int64_t opset = StandardOpset(*proto);
+  const int64_t newest = NewestOpset(evaluate, opset, model->files);
   std::string problem;
   if (opset > 0 && opset < kFunctionOpset) problem = ConvertToFunctionOpset(proto);
-  const bool supported = opset >= kOldestOpset && opset <= kNewestOpset;
+  const bool supported = opset >= kOldestOpset && opset <= newest;
   const bool converted = opset > 0 && opset < kOldestOpset && problem.empty();
   const auto& nodes = proto->graph().node();
   const bool needed = std::any_of(nodes.begin(), nodes.end(), [](const onnx::NodeProto& node) {
@@ -67,10 +102,10 @@ std::string CheckOpset(const std::string& where, onnx::ModelProto* proto) {
   throw ModelError(
       (opset == 0 ? std::string("the model names no version of the standard operators")
                   : "the model uses operator set " + std::to_string(opset)) +
-          "; versions " + std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset) +
+          "; versions " + std::to_string(kOldestOpset) + " to " + std::to_string(newest) +
           " are supported" +
           (problem.empty() ? std::string() : ", and it could not be converted: " + problem),
-      "export the model again for one of these", where);
+      "export the model again for one of these", model->path.string());
 }
 
 bool IsOutput(const onnx::GraphProto& graph, const std::string& name) {
@@ -128,9 +163,12 @@ GraphValue ToGraphValue(const onnx::ValueInfoProto& value, std::string* problem)
 void FindInputsAndOutputs(OnnxModel::Impl* model) {
   const Scope& main = (*model->scopes)[0];
   std::string ignored;
+  const std::unordered_set<std::string> time_first =
+      FindTimeFirstInputs(*model->scopes, model->files);
   for (const onnx::ValueInfoProto& input : main.graph->input()) {
     if (main.initializers.contains(input.name())) continue;
     model->inputs.push_back(ToGraphValue(input, &model->not_runnable));
+    model->inputs.back().time_first = time_first.contains(input.name());
   }
   for (const onnx::ValueInfoProto& output : main.graph->output()) {
     model->outputs.push_back(ToGraphValue(output, &ignored));
@@ -145,13 +183,11 @@ void ForEachConstant(const Scopes& scopes, const Visit& visit) {
   }
 }
 
-void CheckTensors(OnnxModel::Impl* model) {
+void CountParameters(OnnxModel::Impl* model) {
   ForEachConstant(*model->scopes, [&](const onnx::TensorProto& tensor) {
-    const Shape shape = TensorShape(tensor);
     DType dtype;
-    if (!ToDType(tensor.data_type(), &dtype)) return;  // carried as it is
-    if (IsExternal(tensor)) model->files.Find(tensor, ElementCount(shape) * DTypeSize(dtype));
-    if (IsFloat(dtype)) model->parameter_count += ElementCount(shape);
+    if (!ToDType(tensor.data_type(), &dtype) || !IsFloat(dtype)) return;
+    model->parameter_count += ElementCount(TensorShape(tensor));
   });
 }
 
@@ -167,9 +203,11 @@ std::unique_ptr<OnnxModel> OnnxModel::Load(const std::filesystem::path& path, Lo
     impl->proto = Parse(*file);
     ReferToMappedFile(*file, options.map_from_bytes, &impl->proto);
   }
+  CheckModel(impl->proto, impl->files);
+  MakeSparseTensorsDense(impl->files, &impl->proto);
   SortNodes(impl->proto.mutable_graph());
   impl->stored_opset = StandardOpset(impl->proto);
-  impl->not_converted = CheckOpset(path.string(), &impl->proto);
+  impl->not_converted = CheckOpset(options.evaluate, impl.get());
   if (impl->stored_opset != StandardOpset(impl->proto)) {
     log.Info("converted the model from operator set " + std::to_string(impl->stored_opset) +
              " to " + std::to_string(StandardOpset(impl->proto)));
@@ -180,13 +218,12 @@ std::unique_ptr<OnnxModel> OnnxModel::Load(const std::filesystem::path& path, Lo
   }
   MakeNodeNamesUnique(impl->proto.mutable_graph());
   impl->scopes = std::make_unique<Scopes>(impl->proto.mutable_graph());
-  impl->scopes->Check();
   FindInputsAndOutputs(impl.get());
   FindLayers(impl.get());
   if (options.evaluate && EvaluateWeights(options.evaluate, impl.get(), log)) {
     FindLayers(impl.get());
   }
-  CheckTensors(impl.get());
+  CountParameters(impl.get());
   CountMacs(impl.get());
   log.Debug("model " + path.string() + ": operator set " + std::to_string(impl->stored_opset) +
             ", " + std::to_string(impl->layers.size()) + " layers, " +

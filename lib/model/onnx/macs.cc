@@ -51,7 +51,11 @@ double LayerMacs(const OnnxModel::Impl& model, size_t layer, const InferredShape
 
 void CountMacs(OnnxModel::Impl* model) {
   if (model->layers.empty()) return;
-  const InferredShapes shapes(model->proto, kOpenExtent);
+  OpenDimensions open{kOpenExtent};
+  for (const GraphValue& input : model->inputs) {
+    if (input.time_first) open.time_first.insert(input.name);
+  }
+  const InferredShapes shapes(model->proto, open);
   for (size_t i = 0; i < model->layers.size(); ++i) {
     if (model->node(model->layer_sites[i]).output_size() == 0) continue;
     model->layers[i].macs = LayerMacs(*model, i, shapes);

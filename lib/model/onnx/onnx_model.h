@@ -14,13 +14,16 @@
 
 namespace hif8 {
 
-// The standard operator sets that are known here; what lies between them is only carried.
+// The standard operator sets that are known here; what lies between them is only carried. Newer
+// ones are carried, too, as far as the engine runs them.
 inline constexpr int64_t kOldestOpset = 7;
 inline constexpr int64_t kNewestOpset = 23;
 
 struct OnnxLoadOptions {
   // Computes weights that the file does not store but makes of constants (gates that an exporter
-  // put in another order, normalized weights). Without it such layers are unsupported.
+  // put in another order, normalized weights). Without it such layers are unsupported. It is also
+  // asked whether it runs an operator set above kNewestOpset; without it, any such set is taken,
+  // and whoever runs the model is told.
   ConstantEvaluator evaluate = nullptr;
   // Tensors of at least so many bytes stay in the mapped file instead of being held in memory.
   uint64_t map_from_bytes = uint64_t{1} << 20;
@@ -38,7 +41,7 @@ class OnnxModel : public Model {
   struct Impl;  // defined in onnx_impl.h, for this folder only
 
   // Throws kModel when the file is missing, empty, truncated, no ONNX model, of an operator set
-  // outside [kOldestOpset, kNewestOpset] (older ones are accepted where they can be converted), no
+  // below kOldestOpset that cannot be converted or of one that the engine does not run, no
   // valid graph, or when external data is missing, too short or outside the model's folder.
   static std::unique_ptr<OnnxModel> Load(const std::filesystem::path& path, LogSink& log,
                                          const OnnxLoadOptions& options = {});

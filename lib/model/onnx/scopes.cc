@@ -1,37 +1,6 @@
 #include "lib/model/onnx/scopes.h"
 
-#include <algorithm>
-
-#include "lib/core/error.h"
-
 namespace hif8 {
-namespace {
-
-Error GraphError(const std::string& message, const Scope& scope) {
-  return ModelError("invalid graph: " + message, "export the model again, or check it with onnx",
-                    scope.path);
-}
-
-// Zeros here end the process inside ONNX Runtime: it divides by them.
-void CheckDivisors(const onnx::NodeProto& node, const Scope& scope) {
-  if (!IsStandardDomain(node.domain())) return;
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    const std::string& name = attribute.name();
-    if (name != "group" && name != "strides" && name != "dilations" && name != "kernel_shape") {
-      continue;
-    }
-    const auto& values = attribute.ints();
-    const bool bad =
-        attribute.type() == onnx::AttributeProto::INT
-            ? attribute.i() < 1
-            : std::any_of(values.begin(), values.end(), [](int64_t v) { return v < 1; });
-    if (bad) {
-      throw GraphError(NodeText(node) + " has an attribute '" + name + "' below 1", scope);
-    }
-  }
-}
-
-}  // namespace
 
 Scopes::Scopes(onnx::GraphProto* graph) { Add(graph, -1, -1, {}); }
 
@@ -94,48 +63,6 @@ std::vector<int> Scopes::Bodies(int scope, int node) const {
     if ((*this)[child].owner == node) bodies.push_back(child);
   }
   return bodies;
-}
-
-void Scopes::Check() const {
-  for (int i = 0; i < static_cast<int>(scopes_.size()); ++i) {
-    const Scope& scope = (*this)[i];
-    std::unordered_set<std::string_view> defined(scope.inputs);
-    for (const onnx::TensorProto& initializer : scope.graph->initializer()) {
-      if (!defined.insert(initializer.name()).second) {
-        throw GraphError("two tensors are named '" + initializer.name() + "'", scope);
-      }
-    }
-    for (const onnx::SparseTensorProto& sparse : scope.graph->sparse_initializer()) {
-      defined.insert(sparse.values().name());
-    }
-    for (const onnx::NodeProto& node : scope.graph->node()) {
-      for (const std::string& output : node.output()) {
-        if (!output.empty() && !defined.insert(output).second) {
-          throw GraphError(
-              "value '" + output + "' is computed twice, the second time by " + NodeText(node),
-              scope);
-        }
-      }
-    }
-    const auto known = [&](const std::string& name) {
-      return name.empty() || defined.contains(name) ||
-             Find(scope.parent, name).kind != Definition::Kind::kNone;
-    };
-    for (const onnx::NodeProto& node : scope.graph->node()) {
-      if (node.op_type().empty()) throw GraphError("a node has no operator type", scope);
-      CheckDivisors(node, scope);
-      for (const std::string& input : node.input()) {
-        if (!known(input)) {
-          throw GraphError(NodeText(node) + " reads '" + input + "', which nothing defines", scope);
-        }
-      }
-    }
-    for (const onnx::ValueInfoProto& output : scope.graph->output()) {
-      if (!known(output.name())) {
-        throw GraphError("output '" + output.name() + "' is not defined", scope);
-      }
-    }
-  }
 }
 
 }  // namespace hif8

@@ -55,9 +55,6 @@ class Scopes {
   // Scopes that are attributes of a node.
   std::vector<int> Bodies(int scope, int node) const;
 
-  // Throws kModel when a value is defined twice or used without a definition.
-  void Check() const;
-
  private:
   void Add(onnx::GraphProto* graph, int parent, int owner, std::string path);
 

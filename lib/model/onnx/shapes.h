@@ -5,26 +5,31 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "lib/model/onnx/onnx_proto.h"
 
 namespace hif8 {
 
-// What libonnx infers. It may know less than the model would allow (operators newer than the
-// library, say); it never fails.
+// What stands for dimensions of the model's inputs that it leaves open, when the shapes of a run of
+// a typical size are wanted.
+struct OpenDimensions {
+  int64_t extent = 0;  // of all but the sample's dimension, which is 1; 0: they stay unknown
+  std::unordered_set<std::string> time_first = {};  // inputs whose first dimension is no sample
+};
+
+// Shapes that follow from the model's inputs and constants. It may know less than the model would
+// allow (an operator that is newer than libonnx, say); it never fails.
 class InferredShapes {
  public:
-  // `open_extent`: what stands for dimensions of inputs that the model leaves open, the first one
-  // of an input aside, which is one sample; 0: they stay unknown.
-  explicit InferredShapes(const onnx::ModelProto& model, int64_t open_extent = 0);
+  // The model must have passed CheckModel().
+  explicit InferredShapes(const onnx::ModelProto& model, const OpenDimensions& open = {});
 
   // Dimensions, -1 where unknown; nothing when not even their number is known. Names are looked up
   // regardless of the graph that they stand in: nested graphs seldom reuse one.
   std::optional<Shape> Find(const std::string& name) const;
 
  private:
-  void Collect(const onnx::GraphProto& graph);
-
   std::unordered_map<std::string, Shape> shapes_;
 };
 

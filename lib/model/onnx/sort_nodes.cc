@@ -39,18 +39,18 @@ void AddReads(const onnx::NodeProto& node, Names* names) {
 
 // The nodes' numbers in the new order, of those that could come next always the first one; fewer
 // than there are nodes when some form a circle.
-std::vector<int> SortedOrder(const onnx::GraphProto& graph) {
-  const int count = graph.node_size();
+std::vector<int> SortedOrder(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+  const int count = nodes.size();
   std::unordered_map<std::string_view, int> makers;
   for (int i = 0; i < count; ++i) {
-    for (const std::string& output : graph.node(i).output()) makers.emplace(output, i);
+    for (const std::string& output : nodes[i].output()) makers.emplace(output, i);
   }
   makers.erase("");
   std::vector<std::vector<int>> readers(static_cast<size_t>(count));
   std::vector<int> waiting_for(static_cast<size_t>(count), 0);
   for (int i = 0; i < count; ++i) {
     Names names;
-    AddReads(graph.node(i), &names);
+    AddReads(nodes[i], &names);
     for (const std::string_view name : names) {
       const auto maker = makers.find(name);
       if (maker == makers.end()) continue;
@@ -82,11 +82,15 @@ void SortNodes(onnx::GraphProto* graph) {
       for (onnx::GraphProto& body : *attribute.mutable_graphs()) SortNodes(&body);
     }
   }
-  const std::vector<int> order = SortedOrder(*graph);
+  const std::vector<int> order = SortedOrder(graph->node());
   if (order.size() != static_cast<size_t>(graph->node_size())) return;
   google::protobuf::RepeatedPtrField<onnx::NodeProto> sorted;
   for (const int i : order) *sorted.Add() = std::move(*graph->mutable_node(i));
   graph->mutable_node()->Swap(&sorted);
+}
+
+bool CanBeSorted(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+  return SortedOrder(nodes).size() == static_cast<size_t>(nodes.size());
 }
 
 }  // namespace hif8

@@ -10,4 +10,8 @@ namespace hif8 {
 // do nodes that read each other in a circle.
 void SortNodes(onnx::GraphProto* graph);
 
+// Returns whether nodes of one graph can be put in an order: none reads, not even in a graph nested
+// in it, what depends on its own result.
+bool CanBeSorted(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
+
 }  // namespace hif8
