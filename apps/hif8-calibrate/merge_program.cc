@@ -11,6 +11,7 @@
 #include "apps/hif8-calibrate/run_info.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
+#include "lib/core/input_file.h"
 #include "lib/core/output_dir.h"
 #include "lib/quant/merge_parts.h"
 #include "lib/quant/stats_file.h"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/input_file.h"
 #include "lib/core/interrupt.h"
 #include "lib/core/output_dir.h"
 #include "lib/quant/calibration_file.h"
@@ -94,7 +95,8 @@ void CheckCommonFiles(const std::vector<Part>& parts) {
       throw Different("checkpoints", first, parts[i], "quantize all parts from one checkpoint");
     }
     const auto differ = [&](const std::string& name) {
-      return ReadFile(first.folder / name) != ReadFile(parts[i].folder / name);
+      return ReadFile(first.folder / name, UINT64_MAX) !=
+             ReadFile(parts[i].folder / name, UINT64_MAX);
     };
     if (fs::exists(parts[i].folder / kRecipe) && differ(kRecipe)) {
       throw Different("recipes", first, parts[i],

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "lib/core/error.h"
-#include "lib/core/output_dir.h"
+#include "lib/core/input_file.h"
 #include "lib/model/safetensors/tensor_roles.h"
 
 namespace hif8 {
@@ -49,7 +49,7 @@ bool Checkpoint::Writes(const SafetensorsFile& shard) const {
 void Checkpoint::ReadConfig() {
   const std::filesystem::path file = path_ / "config.json";
   if (is_file_ || !std::filesystem::exists(file)) return;
-  config_ = ModelConfig::Parse(ReadFile(file), file.string());
+  config_ = ModelConfig::Parse(ReadFile(file, kMaxSettingsBytes), file.string());
   own_dtype_ = OwnDType(config_);
 }
 

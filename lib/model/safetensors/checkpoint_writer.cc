@@ -6,6 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
+#include "lib/core/input_file.h"
 #include "lib/core/interrupt.h"
 #include "lib/core/memory.h"
 #include "lib/core/output_dir.h"

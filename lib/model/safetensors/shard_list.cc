@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "lib/core/error.h"
-#include "lib/core/output_dir.h"
+#include "lib/core/input_file.h"
 #include "lib/model/safetensors/json_text.h"
 
 namespace hif8 {

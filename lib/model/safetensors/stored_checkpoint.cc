@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
-#include "lib/core/output_dir.h"
+#include "lib/core/input_file.h"
 #include "lib/model/safetensors/model_config.h"
 #include "lib/model/safetensors/output_layout.h"
 #include "lib/model/safetensors/shard_list.h"
@@ -86,7 +86,8 @@ class StoredCheckpoint : public StoredModel {
     const std::filesystem::path file = (folder ? path_ : path_.parent_path()) / "config.json";
     if (!std::filesystem::exists(file)) return;
     const ModelConfig quantization =
-        ModelConfig::Parse(ReadFile(file), file.string()).Object("quantization_config");
+        ModelConfig::Parse(ReadFile(file, kMaxSettingsBytes), file.string())
+            .Object("quantization_config");
     plain_format_ = quantization.String("number_format", plain_format_);
     block_ = quantization.Integers("weight_block_size", block_);
   }
