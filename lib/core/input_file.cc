@@ -78,4 +78,10 @@ std::string ReadFile(const std::filesystem::path& path, uint64_t limit) {
   return text;
 }
 
+void RequireNoLfsPointer(std::string_view text, const std::filesystem::path& path) {
+  if (!text.starts_with("version https://git-lfs.github.com/spec/")) return;
+  throw ModelError("expected the file itself, found a pointer of Git LFS to it",
+                   "fetch the content: git lfs pull", path.string());
+}
+
 }  // namespace hif8

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace hif8 {
 
@@ -17,5 +18,8 @@ inline constexpr uint64_t kMaxSettingsBytes = uint64_t{64} << 20;
 // cannot be opened, is not a regular file (directory, pipe, device, a file of /proc), holds more
 // than `limit` bytes, or changes its size meanwhile.
 std::string ReadFile(const std::filesystem::path& path, uint64_t limit = kMaxTextBytes);
+
+// Throws kModel when `text` is a pointer that Git LFS left in the place of a file.
+void RequireNoLfsPointer(std::string_view text, const std::filesystem::path& path);
 
 }  // namespace hif8

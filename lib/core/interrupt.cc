@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "lib/core/error.h"
+#include "lib/core/mapping_guard.h"
 
 namespace hif8 {
 namespace {
@@ -28,6 +29,7 @@ bool Interrupted() { return interrupted != 0; }
 void CheckInterrupt() {
   if (Interrupted())
     throw Error(ErrorCode::kInterrupted, "interrupted before the output was complete");
+  CheckMappings();
 }
 
 }  // namespace hif8

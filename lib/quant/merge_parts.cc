@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/file_list.h"
 #include "lib/core/input_file.h"
 #include "lib/core/interrupt.h"
 #include "lib/core/output_dir.h"
@@ -62,9 +63,7 @@ void CheckNumbers(const std::vector<Part>& parts) {
 std::set<std::string> CommonFiles(const Part& part) {
   std::set<std::string> names;
   const std::set<std::string> shards(part.file.files.begin(), part.file.files.end());
-  for (const auto& entry : fs::recursive_directory_iterator(part.folder)) {
-    if (!entry.is_regular_file()) continue;
-    std::string name = fs::relative(entry.path(), part.folder).generic_string();
+  for (std::string& name : ListFiles(part.folder).files) {
     if (!shards.contains(name) && !kOwnFiles.contains(name)) names.insert(std::move(name));
   }
   return names;

@@ -38,12 +38,13 @@ class StoredCheckpoint : public StoredModel {
     for (const auto& shard : files_.shards) {
       file_bytes_ += shard->file_bytes();
       for (const SafetensorsEntry& entry : shard->tensors()) {
+        if (files_.ignored.contains(&entry)) continue;
         entries_.emplace(entry.name, Source{shard.get(), &entry});
       }
     }
     for (const auto& shard : files_.shards) {
       for (const SafetensorsEntry& entry : shard->tensors()) {
-        if (!IsPart(entry.name)) Add({shard.get(), &entry});
+        if (!files_.ignored.contains(&entry) && !IsPart(entry.name)) Add({shard.get(), &entry});
       }
     }
   }
@@ -128,7 +129,7 @@ class StoredCheckpoint : public StoredModel {
     if (scales != nullptr) {
       SetCodes(packed, *scales, &tensor);
     } else if (!IsFloat(tensor.dtype)) {
-      tensor.unknown = std::string(DTypeName(tensor.dtype)) + " without scales";
+      tensor.unknown = std::string(source.entry->type()) + " without scales";
     }
     const TensorPlace place = PlaceTensor(tensor.name, tensor.shape);
     if (place.role != TensorRole::kOther) {

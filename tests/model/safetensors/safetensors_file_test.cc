@@ -101,7 +101,7 @@ TEST_F(SafetensorsFileTest, OneClearErrorForEveryBrokenRule) {
        {"'w'", "does not match"}},
       {test::RawSafetensors(OneTensor("F32", "[4611686018427387905]", "[0,4]"), "abcd"),
        {"'w'", "does not match"}},
-      {test::RawSafetensors(OneTensor("F4", "[2]", "[0,8]"), d8), {"'w'", "dtype 'F4'"}},
+      {test::RawSafetensors(OneTensor("F4", "[2]", "[0,8]"), d8), {"'w'", "shape [2] of F4 does not match"}},
       {test::RawSafetensors(OneTensor("F32", "[-2]", "[0,8]"), d8), {"'w'", "-2"}},
       {test::RawSafetensors(OneTensor("F32", "[2.0]", "[0,8]"), d8), {"'w'", "2.0"}},
       {test::RawSafetensors(OneTensor("F32", "[99999999999999999999]", "[0,8]"), d8), {"'w'"}},
