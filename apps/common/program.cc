@@ -7,10 +7,12 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "apps/common/help.h"
 #include "lib/core/error.h"
 #include "lib/core/interrupt.h"
+#include "lib/core/mapped_file.h"
 
 namespace hif8::cli {
 namespace {
@@ -65,6 +67,12 @@ std::unique_ptr<Error> Catch(F body) {
     return std::make_unique<Error>(ErrorCode::kEnvironment,
                                    "cannot access the path: " + error.code().message(),
                                    "check the path and its permissions", error.path1().string());
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) {
+      return std::make_unique<Error>(ErrorCode::kBug, error.what());
+    }
+    return std::make_unique<Error>(ErrorCode::kEnvironment, "the system gives no more threads",
+                                   "give a smaller --threads, or raise the limit (ulimit -u)");
   } catch (const std::exception& error) {
     return std::make_unique<Error>(BugError(error.what()));
   }
@@ -93,6 +101,8 @@ int RunProgram(const Program& program, int argc, const char* const* argv) {
     console = std::make_unique<Console>(options);
     Run(program, options, *console);
   });
+  // What a file says that got shorter meanwhile is no reason of its own.
+  if (auto lost = Catch(MappedFile::CheckAll)) error = std::move(lost);
   if (!error) return 0;
   // Writing the error may fail as well; the exit code stays.
   Catch([&] { console->PrintError(*error, program.spec.name); });

@@ -11,6 +11,8 @@
 #include "apps/hif8-calibrate/run_info.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
+#include "lib/core/input_file.h"
+#include "lib/core/mapped_file.h"
 #include "lib/core/output_dir.h"
 #include "lib/quant/merge_parts.h"
 #include "lib/quant/stats_file.h"
@@ -155,6 +157,7 @@ void Merge(const cli::ParsedOptions& options, cli::Console& console) {
   Report report = MergeReports(parts, MergeParts(parts, out.path()));
   AddProgramInfo(options, &report.run);
   WriteFileAtomically(out.path() / "report.json", ReportToJson(report));
+  MappedFile::CheckAll();
   out.Commit();
   WriteOptions write;
   write.color = console.stdout_color();

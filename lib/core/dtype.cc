@@ -11,24 +11,15 @@ namespace {
 
 struct Entry {
   std::string_view name;
-  size_t size;
+  size_t bits;
 };
 
-constexpr std::array<Entry, 15> kTypes = {{{"BOOL", 1},
-                                           {"U8", 1},
-                                           {"I8", 1},
-                                           {"U16", 2},
-                                           {"I16", 2},
-                                           {"F16", 2},
-                                           {"BF16", 2},
-                                           {"U32", 4},
-                                           {"I32", 4},
-                                           {"F32", 4},
-                                           {"U64", 8},
-                                           {"I64", 8},
-                                           {"F64", 8},
-                                           {"F8_E4M3", 1},
-                                           {"F8_E5M2", 1}}};
+constexpr std::array<Entry, 21> kTypes = {
+    {{"BOOL", 8},  {"U8", 8},      {"I8", 8},      {"U16", 16},    {"I16", 16},    {"F16", 16},
+     {"BF16", 16}, {"U32", 32},    {"I32", 32},    {"F32", 32},    {"U64", 64},    {"I64", 64},
+     {"F64", 64},  {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6},
+     {"F4", 4},    {"C64", 64},    {"opaque", 0}}};
+static_assert(kTypes.size() == static_cast<size_t>(DType::kOpaque) + 1);
 
 template <typename T>
 void FromFloat(const float* src, size_t n, std::byte* dst) {
@@ -40,12 +31,13 @@ void FromFloat(const float* src, size_t n, std::byte* dst) {
 
 }  // namespace
 
-size_t DTypeSize(DType dtype) { return kTypes[static_cast<size_t>(dtype)].size; }
+size_t DTypeBits(DType dtype) { return kTypes[static_cast<size_t>(dtype)].bits; }
+size_t DTypeSize(DType dtype) { return DTypeBits(dtype) / 8; }
 std::string_view DTypeName(DType dtype) { return kTypes[static_cast<size_t>(dtype)].name; }
 
 bool ParseDType(std::string_view name, DType* dtype) {
   for (size_t i = 0; i < kTypes.size(); ++i) {
-    if (kTypes[i].name == name) {
+    if (kTypes[i].name == name && kTypes[i].bits > 0) {
       *dtype = static_cast<DType>(i);
       return true;
     }

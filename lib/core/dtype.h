@@ -24,14 +24,24 @@ enum class DType : uint8_t {
   kI64,
   kF64,
   kF8E4M3,
-  kF8E5M2
+  kF8E5M2,
+  kF8E8M0,  // from here on the values are not known, only how many bits they have
+  kF6E2M3,
+  kF6E3M2,
+  kF4,
+  kC64,
+  kOpaque  // a type of a name that is not known: not even its size is
 };
 
-// Bytes per element.
+// Returns the bits of an element, 0 for kOpaque.
+size_t DTypeBits(DType dtype);
+// Returns the bytes of an element, 0 for kOpaque and for types of less than a byte.
 size_t DTypeSize(DType dtype);
-// The safetensors spelling: "F32", "BF16", "U8", "F8_E4M3", ...
+// True for types whose elements have values that are known here.
+inline bool HasKnownValues(DType dtype) { return dtype < DType::kF8E8M0; }
+// The safetensors spelling: "F32", "BF16", "U8", "F8_E4M3", ...; "opaque" for kOpaque.
 std::string_view DTypeName(DType dtype);
-// Inverse of DTypeName; false when the name is unknown.
+// Inverse of DTypeName; false when the name is unknown (kOpaque has none).
 bool ParseDType(std::string_view name, DType* dtype);
 // fp16, bf16, fp32, fp64: the types whose tensors can be quantized.
 bool IsFloat(DType dtype);

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "lib/core/error.h"
+#include "lib/core/mapping_guard.h"
 
 namespace hif8 {
 namespace {
@@ -29,6 +30,7 @@ void CheckInterrupt() {
   if (Interrupted())
     throw Error(ErrorCode::kInterrupted, "interrupted before the output was complete",
                 "run the command again");
+  CheckMappings();
 }
 
 }  // namespace hif8

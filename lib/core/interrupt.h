@@ -10,7 +10,8 @@ void InstallInterruptHandler();
 
 bool Interrupted();
 
-// Throws Error{kInterrupted} when the flag is set.
+// Throws Error{kInterrupted} when the flag is set, and what CheckMappings() throws: work on lost
+// data ends where work that is interrupted does.
 void CheckInterrupt();
 
 }  // namespace hif8

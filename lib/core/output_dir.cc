@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -188,21 +187,6 @@ void WriteFileAtomically(const fs::path& path, std::string_view text) {
     ::unlink(temporary.c_str());
     throw WriteError(path, error);
   }
-}
-
-std::string ReadFile(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    throw ModelError("expected a file, found a folder", "give the file's own path", path.string());
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  if (!in && !in.eof()) {
-    throw ModelError("cannot read the file: " + Reason(errno), "check the path and its permissions",
-                     path.string());
-  }
-  return text.str();
 }
 
 }  // namespace hif8

@@ -65,7 +65,4 @@ Error WriteError(const std::filesystem::path& path, int error);
 // system's reason.
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view text);
 
-// The whole file as text. Throws kModel when it cannot be read.
-std::string ReadFile(const std::filesystem::path& path);
-
 }  // namespace hif8

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "lib/core/mapping_guard.h"
 #include "lib/core/output_dir.h"
 
 namespace hif8 {
@@ -26,6 +27,11 @@ void OutputFile::Write(std::span<const std::byte> bytes) {
     const ssize_t n = ::write(fd_, bytes.data(), std::min(bytes.size(), kPiece));
     if (n < 0) {
       if (errno == EINTR) continue;
+      if (errno == EFAULT) {  // the source was mapped and is gone: the guard tells which file
+        TouchPages(bytes.data(), bytes.size());
+        CheckMappings();
+        errno = EFAULT;
+      }
       throw WriteError(path_, errno);
     }
     bytes = bytes.subspan(static_cast<size_t>(n));

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <latch>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -85,9 +87,33 @@ void RunConcurrently(size_t n, const std::function<void(size_t)>& body) {
 }
 #endif
 
+// Returns how many of `most` threads the system lets run at the same time.
+int StartableThreads(int most) {
+  std::latch end(1);
+  std::vector<std::thread> threads;
+  try {
+    while (static_cast<int>(threads.size()) < most) threads.emplace_back([&end] { end.wait(); });
+  } catch (const std::system_error&) {  // that many
+  }
+  end.count_down();
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<int>(threads.size());
+}
+
 }  // namespace
 
-void SetThreads(int threads) { thread_setting = threads; }
+// oneTBB ends the process where the system refuses a thread to it, so what there is room for is
+// tried beforehand: twice the threads (the engine has as many of its own), one per processor, and
+// those that read, encode and write beside them.
+void SetThreads(int threads) {
+  constexpr int kBeside = 8;
+  const int processors = static_cast<int>(std::thread::hardware_concurrency());
+  const int wanted = threads > 0 ? threads : std::max(processors, 1);
+  const int all = 2 * wanted + processors + kBeside;
+  const int startable = StartableThreads(all);
+  thread_setting =
+      startable == all ? threads : std::clamp((startable - processors - kBeside) / 2, 1, wanted);
+}
 
 int Threads() {
   if (serial) return 1;

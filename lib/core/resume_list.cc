@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "lib/core/input_file.h"
 #include "lib/core/output_dir.h"
 
 namespace hif8 {

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "lib/core/error.h"
-#include "lib/core/output_dir.h"
+#include "lib/core/input_file.h"
 #include "lib/core/suggest.h"
 #include "lib/quant/config.h"
 #include "lib/quant/config_reader.h"
@@ -117,7 +117,7 @@ std::string ReadRecipeFile(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored)) {
     try {
-      return ReadFile(path);
+      return ReadFile(path, kMaxSettingsBytes);
     } catch (const Error& error) {
       throw UsageError(error.message(), error.hint(), error.where());
     }

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/file_list.h"
+#include "lib/core/input_file.h"
 #include "lib/core/interrupt.h"
 #include "lib/core/output_dir.h"
 #include "lib/quant/calibration_file.h"
@@ -61,9 +63,7 @@ void CheckNumbers(const std::vector<Part>& parts) {
 std::set<std::string> CommonFiles(const Part& part) {
   std::set<std::string> names;
   const std::set<std::string> shards(part.file.files.begin(), part.file.files.end());
-  for (const auto& entry : fs::recursive_directory_iterator(part.folder)) {
-    if (!entry.is_regular_file()) continue;
-    std::string name = fs::relative(entry.path(), part.folder).generic_string();
+  for (std::string& name : ListFiles(part.folder).files) {
     if (!shards.contains(name) && !kOwnFiles.contains(name)) names.insert(std::move(name));
   }
   return names;
@@ -94,7 +94,8 @@ void CheckCommonFiles(const std::vector<Part>& parts) {
       throw Different("checkpoints", first, parts[i], "quantize all parts from one checkpoint");
     }
     const auto differ = [&](const std::string& name) {
-      return ReadFile(first.folder / name) != ReadFile(parts[i].folder / name);
+      return ReadFile(first.folder / name, UINT64_MAX) !=
+             ReadFile(parts[i].folder / name, UINT64_MAX);
     };
     if (fs::exists(parts[i].folder / kRecipe) && differ(kRecipe)) {
       throw Different("recipes", first, parts[i],

@@ -10,6 +10,7 @@
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/interrupt.h"
+#include "lib/core/mapped_file.h"
 #include "lib/core/memory.h"
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
@@ -57,6 +58,7 @@ class Pipeline {
       WriteSideFiles(in_.model, result_, out.path());
       finish(result_, out.path());
       CheckInterrupt();
+      MappedFile::CheckAll();
       out.Commit();
     });
     return std::move(result_);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/input_file.h"
 #include "lib/core/output_dir.h"
 
 namespace hif8 {

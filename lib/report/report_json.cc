@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
-#include "lib/core/output_dir.h"
+#include "lib/core/input_file.h"
 #include "lib/report/json_number.h"
 #include "lib/report/report.h"
 #include "lib/report/report_fields.h"

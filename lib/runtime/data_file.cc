@@ -1,5 +1,6 @@
 #include "lib/runtime/data_file.h"
 
+#include "lib/core/error.h"
 #include "lib/model/safetensors/safetensors_file.h"
 
 namespace hif8 {
@@ -26,6 +27,11 @@ std::unique_ptr<DataFile> OpenSafetensorsData(const std::filesystem::path& path)
   const auto source = SafetensorsFile::Open(path);
   auto file = std::make_unique<TensorsFile>();
   for (const SafetensorsEntry& entry : source->tensors()) {
+    if (!HasKnownValues(entry.dtype)) {
+      throw ModelError("tensor '" + entry.name + "': values of type " + std::string(entry.type()) +
+                           " are not read",
+                       "save the data in a type of whole bytes, as F32 or I64", path.string());
+    }
     file->Add(entry.name, source->Read(entry));
   }
   return file;

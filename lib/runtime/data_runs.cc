@@ -6,6 +6,7 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -169,10 +170,15 @@ void DataRuns::ForEach(const std::string& stage, LogSink& log,
   {
     std::vector<std::jthread> others;
     for (size_t n = std::min(most, RoomFor(after - std::min(before, after))); n > 0; --n) {
-      others.emplace_back([&pass, &worker = make()] {
-        const SerialScope scope;
-        pass.Work(&worker);
-      });
+      RunWorker& worker = make();
+      try {
+        others.emplace_back([&pass, &worker] {
+          const SerialScope scope;
+          pass.Work(&worker);
+        });
+      } catch (const std::system_error&) {
+        break;  // no more threads: fewer do the work
+      }
     }
     pass.Work(&first);
   }

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "lib/core/error.h"
+#include "lib/core/input_file.h"
 #include "lib/core/npy.h"
-#include "lib/core/output_dir.h"
 #include "tests/model/tokenizer_fixture.h"
 #include "tests/paths.h"
 

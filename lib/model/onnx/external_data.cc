@@ -4,6 +4,8 @@
 #include <system_error>
 
 #include "lib/core/error.h"
+#include "lib/core/file_list.h"
+#include "lib/core/input_file.h"
 
 namespace hif8 {
 namespace {
@@ -18,11 +20,6 @@ uint64_t ParseNumber(const std::string& key, const std::string& text, const std:
                      "the file is damaged; export the model again", tensor);
   }
   return value;
-}
-
-bool IsInside(const fs::path& file, const fs::path& folder) {
-  const fs::path relative = file.lexically_relative(folder);
-  return !relative.empty() && *relative.begin() != "..";
 }
 
 }  // namespace
@@ -64,6 +61,10 @@ DataFiles::DataFiles(const fs::path& model) {
   std::error_code ignored;
   given_dir_ = fs::weakly_canonical(fs::absolute(model).parent_path(), ignored);
   real_dir_ = fs::weakly_canonical(model, ignored).parent_path();
+  for (fs::path dir = given_dir_; blobs_.empty() && dir.has_relative_path();
+       dir = dir.parent_path()) {
+    blobs_ = BlobStoreOf(dir);
+  }
 }
 
 fs::path DataFiles::Resolve(const std::string& location, const std::string& tensor) const {
@@ -81,7 +82,8 @@ fs::path DataFiles::Resolve(const std::string& location, const std::string& tens
     if (error) continue;
     // A link beside the model may point to where the model's own link points, as in a cache of
     // downloads.
-    if (!IsInside(file, given_dir_) && !IsInside(file, real_dir_)) {
+    const bool stored = !blobs_.empty() && IsInside(file, blobs_);
+    if (!IsInside(file, given_dir_) && !IsInside(file, real_dir_) && !stored) {
       throw ModelError("external data '" + location + "' is a link out of the model's folder", hint,
                        tensor);
     }
@@ -100,6 +102,8 @@ DataFiles::Part DataFiles::Find(const onnx::TensorProto& tensor, uint64_t bytes)
     if (!entry) entry = MappedFile::Open(Resolve(reference.location, tensor.name()));
     file = entry;
   }
+  RequireNoLfsPointer({reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()},
+                      file->path());
   const uint64_t available = file->bytes().size();
   if (reference.has_length && reference.length != bytes) {
     throw ModelError("external data of the tensor has " + std::to_string(reference.length) +

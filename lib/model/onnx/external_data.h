@@ -36,7 +36,8 @@ class DataFiles {
 
   // A part of a data file. Refuses locations that are absolute or lead out of the model's own
   // folder: the one that holds the path as given, or the one that holds the file which that path
-  // stands for when it is a symbolic link. Throws kModel naming the tensor.
+  // stands for when it is a symbolic link, or the blobs of the hub's cache that the model is in.
+  // Throws kModel naming the tensor.
   struct Part {
     std::shared_ptr<const MappedFile> file;
     std::span<const std::byte> bytes;
@@ -49,6 +50,7 @@ class DataFiles {
  private:
   std::filesystem::path given_dir_;
   std::filesystem::path real_dir_;
+  std::filesystem::path blobs_;  // of the hub's cache that holds the model; or empty
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::shared_ptr<const MappedFile>> open_;
 };

@@ -6,6 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
+#include "lib/core/input_file.h"
 #include "lib/model/onnx/check_model.h"
 #include "lib/model/onnx/onnx_functions.h"
 #include "lib/model/onnx/onnx_impl.h"
@@ -24,7 +25,10 @@ namespace {
 onnx::ModelProto Parse(const MappedFile& file) {
   const std::string where = file.path().string();
   const std::span<const std::byte> bytes = file.bytes();
-  if (bytes.empty()) throw ModelError("the model file is empty", "export the model again", where);
+  if (bytes.empty()) {
+    throw ModelError("the model file is empty", "copy or download it again", where);
+  }
+  RequireNoLfsPointer({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.path());
   constexpr auto kMost = static_cast<size_t>(std::numeric_limits<int>::max());
   if (bytes.size() > kMost) {
     throw ModelError("the model file is larger than 2 GB, which the format does not allow",

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "lib/core/error.h"
-#include "lib/core/output_dir.h"
+#include "lib/core/input_file.h"
 #include "lib/model/safetensors/tensor_roles.h"
 
 namespace hif8 {
@@ -49,21 +49,24 @@ bool Checkpoint::Writes(const SafetensorsFile& shard) const {
 void Checkpoint::ReadConfig() {
   const std::filesystem::path file = path_ / "config.json";
   if (is_file_ || !std::filesystem::exists(file)) return;
-  config_ = ModelConfig::Parse(ReadFile(file), file.string());
+  config_ = ModelConfig::Parse(ReadFile(file, kMaxSettingsBytes), file.string());
   own_dtype_ = OwnDType(config_);
+  config_.Bool("tie_word_embeddings", false);  // read again when the weights are written
 }
 
 void Checkpoint::AddTensors() {
   for (const auto& shard : files_.shards) {
     for (const SafetensorsEntry& entry : shard->tensors()) {
+      if (files_.ignored.contains(&entry)) continue;
       by_name_.emplace(entry.name, tensors_.size());
       tensors_.push_back({shard.get(), &entry});
     }
   }
   MarkCompanions();
   for (CheckpointTensor& tensor : tensors_) {
-    if (tensor.companion || !IsParameter(tensor.entry->dtype)) continue;
-    parameter_count_ += ElementCount(tensor.entry->shape);
+    const DType dtype = tensor.entry->dtype;
+    if (tensor.companion || (!IsParameter(dtype) && HasKnownValues(dtype))) continue;
+    if (IsParameter(dtype)) parameter_count_ += ElementCount(tensor.entry->shape);
     AddLayer(&tensor);
   }
 }
@@ -77,13 +80,23 @@ void Checkpoint::MarkCompanions() {
                            "; only weights of two dimensions are read",
                        "give the checkpoint in BF16", tensor.shard->path().string());
     }
-    tensor.scale = tensor.shard->Find(Fp8ScaleName(*tensor.shard, name));
+    tensor.scale = &Fp8Scale(tensor);
     const std::string module = name.substr(0, name.size() - std::string(".weight").size());
     for (const char* suffix : kFp8CompanionSuffixes) {
       const auto it = by_name_.find(module + suffix);
       if (it != by_name_.end()) tensors_[it->second].companion = true;
     }
   }
+}
+
+const CheckpointTensor& Checkpoint::Fp8Scale(const CheckpointTensor& weight) const {
+  for (const char* suffix : {"_scale_inv", "_scale"}) {
+    if (const CheckpointTensor* const scale = Find(weight.name() + suffix)) return *scale;
+  }
+  throw ModelError("tensor '" + weight.name() + "' is FP8 but has no '" + weight.name() +
+                       "_scale_inv' or '" + weight.name() + "_scale' in any shard",
+                   "give the checkpoint that it was made from, in BF16, FP16, FP32 or FP8",
+                   weight.shard->path().string());
 }
 
 void Checkpoint::AddLayer(CheckpointTensor* tensor) {
@@ -104,6 +117,9 @@ void Checkpoint::AddLayer(CheckpointTensor* tensor) {
   layer.optional = !layer.option.empty();
   if (place.role == TensorRole::kRouter) layer.unsupported = "routers stay in high precision";
   if (size == 0) layer.unsupported = "the weight is empty";
+  if (!HasKnownValues(tensor->entry->dtype)) {
+    layer.unsupported = "values of type " + std::string(tensor->entry->type()) + " are not read";
+  }
 
   Weight weight;
   weight.name = tensor->name();
@@ -225,7 +241,7 @@ const CheckpointTensor& Checkpoint::FindShaped(const std::string& name, const Sh
   for (size_t i = 0; fits && i < shape.size(); ++i) fits = shape[i] < 0 || shape[i] == found[i];
   if (!fits || !IsParameter(tensor->entry->dtype)) {
     throw ModelError("tensor '" + name + "': expected shape " + ShapeText(shape) + ", found " +
-                         std::string(DTypeName(tensor->entry->dtype)) + " " + ShapeText(found),
+                         std::string(tensor->entry->type()) + " " + ShapeText(found),
                      "does config.json belong to these files?", tensor->shard->path().string());
   }
   return *tensor;
@@ -252,8 +268,8 @@ size_t RowSize(const Shape& shape) {
 FloatSource Checkpoint::OpenTensor(const CheckpointTensor& tensor) const {
   if (tensor.scale == nullptr) return FloatSource(tensor.shard->Read(*tensor.entry));
   const auto weight = std::make_shared<const Fp8Weight>(
-      tensor.shard->Read(*tensor.entry).view, tensor.shard->Read(*tensor.scale).view, fp8_blocks_,
-      tensor.name(), tensor.shard->path().string());
+      tensor.shard->Read(*tensor.entry).view, tensor.scale->shard->Read(*tensor.scale->entry).view,
+      fp8_blocks_, tensor.name(), tensor.shard->path().string());
   return {tensor.entry->shape,
           [weight](size_t begin, size_t n, float* values) { weight->Decode(begin, n, values); }};
 }

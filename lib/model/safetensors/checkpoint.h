@@ -25,7 +25,7 @@ struct CheckpointTensor {
   const SafetensorsFile* shard;
   const SafetensorsEntry* entry;
   int weight = -1;                          // index into weights(), -1: no layer's weight
-  const SafetensorsEntry* scale = nullptr;  // FP8: its scales, in the same shard
+  const CheckpointTensor* scale = nullptr;  // FP8: its scales, in any shard
   bool companion = false;                   // part of an old quantization: not in the output
 
   const std::string& name() const { return entry->name; }
@@ -108,6 +108,7 @@ class Checkpoint : public Model {
   void AddTensors();
   void AddLayer(CheckpointTensor* tensor);
   void MarkCompanions();
+  const CheckpointTensor& Fp8Scale(const CheckpointTensor& weight) const;
   void ConnectLayers();
   void ConnectPart(const std::string& prefix, const std::vector<PartLayer>& part, int block);
   void ConnectFusedExperts(int64_t block);

@@ -20,7 +20,7 @@ enum class Extent { kWhole, kSamples };
 std::string HashOf(const CheckpointTensor& tensor, Extent extent) {
   const SafetensorsEntry& entry = *tensor.entry;
   Hasher hasher;
-  hasher.Update(entry.name + " " + std::string(DTypeName(entry.dtype)) + ShapeText(entry.shape));
+  hasher.Update(entry.name + " " + std::string(entry.type()) + ShapeText(entry.shape));
   const auto bytes = tensor.shard->Bytes(entry);
   if (extent == Extent::kWhole) {
     hasher.Update(bytes);

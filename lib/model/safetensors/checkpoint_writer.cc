@@ -6,7 +6,9 @@
 
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
+#include "lib/core/input_file.h"
 #include "lib/core/interrupt.h"
+#include "lib/core/mapped_file.h"
 #include "lib/core/memory.h"
 #include "lib/core/output_dir.h"
 #include "lib/core/resume_list.h"
@@ -26,16 +28,22 @@ constexpr uint64_t kMaxCodesAhead = uint64_t{96} << 20;
 // Elements that are converted at a time: small beside the caches' size, large beside a call's cost.
 constexpr size_t kPiece = size_t{1} << 16;
 
+void UpdateWithStamp(const SafetensorsFile& file, Hasher* hasher) {
+  std::error_code error;
+  const auto time = fs::last_write_time(file.path(), error).time_since_epoch().count();
+  hasher->Update(" " + std::to_string(file.file_bytes()) + " " + std::to_string(time));
+}
+
 // What must be the same for a finished shard to be taken over.
 std::string ShardFingerprint(const OutputShard& shard, const CheckpointPlan& plan) {
   Hasher hasher;
   hasher.Update(plan.fingerprint);
   hasher.Update(shard.source->header());
-  std::error_code error;
-  const auto time = fs::last_write_time(shard.source->path(), error).time_since_epoch().count();
-  hasher.Update(" " + std::to_string(shard.source->file_bytes()) + " " + std::to_string(time));
+  UpdateWithStamp(*shard.source, &hasher);
   for (const OutputTensor& tensor : shard.tensors) {
-    hasher.Update(tensor.entry.name + std::string(DTypeName(tensor.entry.dtype)) +
+    const CheckpointTensor* const scale = tensor.source == nullptr ? nullptr : tensor.source->scale;
+    if (scale != nullptr && scale->shard != shard.source) UpdateWithStamp(*scale->shard, &hasher);
+    hasher.Update(tensor.entry.name + std::string(tensor.entry.type()) +
                   ShapeText(tensor.entry.shape));
     hasher.Update(std::as_bytes(std::span(&tensor.value, 1)));
   }
@@ -58,8 +66,7 @@ class ShardWriter {
     for (index_ = 0; index_ < shard.tensors.size(); ++index_) {
       CheckInterrupt();
       WriteTensor(shard.tensors[index_]);
-      done(ElementCount(shard.tensors[index_].entry.shape) *
-           DTypeSize(shard.tensors[index_].entry.dtype));
+      done(DataBytes(shard.tensors[index_].entry));
     }
     writer_->Finish();
   }
@@ -178,8 +185,7 @@ std::vector<int> WeightsOf(const OutputShard& shard) {
 void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
                  const FormatRegistry& formats, const WeightEncoder& encode,
                  const FinishedWeights& tell, const std::vector<OutputShard>& shards,
-                 const fs::path& folder, LogSink& log) {
-  ResumeList finished(folder);
+                 const fs::path& folder, ResumeList& finished, LogSink& log) {
   std::vector<std::string> fingerprints;
   std::vector<EncodeAhead::Item> weights;
   uint64_t total = 0;
@@ -211,6 +217,7 @@ void WriteShards(const Checkpoint& source, const CheckpointPlan& plan,
     const fs::path partial = folder / (shards[i].name + ".partial");
     writer.Write(shards[i], partial,
                  [&](uint64_t bytes) { log.Progress("write", done += bytes, total); });
+    MappedFile::CheckAll();  // before anybody takes the file over
     std::error_code error;
     fs::rename(partial, folder / shards[i].name, error);
     if (error) throw WriteError(folder / shards[i].name, error.value());
@@ -268,7 +275,10 @@ void WriteCheckpoint(const Checkpoint& source, const CheckpointPlan& plan,
                      const FormatRegistry& formats, const WeightEncoder& encode,
                      const fs::path& folder, LogSink& log, const FinishedWeights& finished) {
   const std::vector<OutputShard> shards = LayOutShards(source, plan);
-  WriteShards(source, plan, formats, encode, finished, shards, folder, log);
+  for (const std::string& notice : source.files().notices) log.Warn(notice);
+  // What may not be readable is tried before the long work.
+  ResumeList list(folder);
+  CopySideFiles(source, folder);
   if (!source.files().index_name.empty()) {
     WriteFileAtomically(folder / source.files().index_name, IndexText(source, shards));
   }
@@ -278,7 +288,7 @@ void WriteCheckpoint(const Checkpoint& source, const CheckpointPlan& plan,
                         QuantizedConfigText(source, plan.simulated ? none : plan.layers,
                                             !plan.simulated && !plan.cache_scales.empty()));
   }
-  CopySideFiles(source, folder);
+  WriteShards(source, plan, formats, encode, finished, shards, folder, list, log);
   if (source.part()) WritePartFile(source, shards, folder);
 }
 

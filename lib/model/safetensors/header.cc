@@ -47,10 +47,11 @@ class Handler : public nlohmann::json_sax<Json> {
       return true;
     }
     if (depth_ != 2 || field_ != "dtype") return Unexpected("the string '" + value + "'");
-    if (!ParseDType(value, &header_->tensors.back().dtype)) {
-      throw ModelError(
-          "tensor '" + header_->tensors.back().name + "': unknown dtype '" + value + "'",
-          "save the tensor with a floating-point or integer type", where_);
+    SafetensorsEntry& entry = header_->tensors.back();
+    if (value.empty()) return Unexpected("the string ''");
+    if (!ParseDType(value, &entry.dtype)) {
+      entry.dtype = DType::kOpaque;
+      entry.opaque_type = value;
     }
     return See(kDType);
   }
@@ -204,9 +205,9 @@ std::string FormatSafetensorsHeader(std::span<const SafetensorsEntry> tensors,
   }
   for (const SafetensorsEntry& entry : tensors) {
     add_key(entry.name);
-    text += "{\"dtype\":\"" + std::string(DTypeName(entry.dtype)) +
-            "\",\"shape\":" + Json(entry.shape).dump() + ",\"data_offsets\":[" +
-            std::to_string(entry.begin) + "," + std::to_string(entry.end) + "]}";
+    text += "{\"dtype\":" + Json(entry.type()).dump() + ",\"shape\":" + Json(entry.shape).dump() +
+            ",\"data_offsets\":[" + std::to_string(entry.begin) + "," + std::to_string(entry.end) +
+            "]}";
   }
   text += '}';
   text.resize((text.size() + 7) / 8 * 8, ' ');

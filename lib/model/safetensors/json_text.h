@@ -6,12 +6,14 @@
 #include <string_view>
 
 #include "lib/core/error.h"
+#include "lib/core/input_file.h"
 
 namespace hif8 {
 
 // `Json` is nlohmann::json or nlohmann::ordered_json. Throws kModel naming `where`.
 template <typename Json>
 Json ParseJson(std::string_view text, const std::string& where) {
+  RequireNoLfsPointer(text, where);
   constexpr int kMaxDepth = 100;  // printing and copying a document recurse
   const auto check = [&](int depth, typename Json::parse_event_t, Json&) {
     if (depth > kMaxDepth)

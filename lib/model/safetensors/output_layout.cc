@@ -68,7 +68,9 @@ class Layout {
 
   void AddKept(const CheckpointTensor& tensor) {
     const Kind kind = tensor.scale != nullptr ? Kind::kDecoded : Kind::kCopy;
-    Add(kind, tensor.name(), OwnDType(tensor), tensor.entry->shape).source = &tensor;
+    OutputTensor& kept = Add(kind, tensor.name(), OwnDType(tensor), tensor.entry->shape);
+    kept.source = &tensor;
+    if (kind == Kind::kCopy) kept.entry = *tensor.entry;
   }
 
   void AddQuantized(const CheckpointTensor& tensor, int layer) {
@@ -134,7 +136,7 @@ std::vector<OutputShard> LayOutShards(const Checkpoint& source, const Checkpoint
 uint64_t DataBytes(const OutputShard& shard) {
   uint64_t bytes = 0;
   for (const OutputTensor& tensor : shard.tensors) {
-    bytes += ElementCount(tensor.entry.shape) * DTypeSize(tensor.entry.dtype);
+    bytes += DataBytes(tensor.entry);
   }
   return bytes;
 }

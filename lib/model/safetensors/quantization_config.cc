@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lib/core/output_dir.h"
+#include "lib/core/input_file.h"
 #include "lib/model/safetensors/json_text.h"
 
 namespace hif8 {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "lib/core/error.h"
+#include "lib/core/input_file.h"
 #include "lib/model/safetensors/header.h"
 
 namespace hif8 {
@@ -24,22 +25,17 @@ Error TensorError(const std::filesystem::path& path, const SafetensorsEntry& ent
       "the file is damaged or was not written completely; get it again", path.string());
 }
 
-// Bytes of a tensor of that shape and type; false when they exceed 2^63.
-bool ExpectedBytes(const SafetensorsEntry& entry, uint64_t* bytes) {
-  uint64_t n = DTypeSize(entry.dtype);
-  bool empty = false;
+// Whether the range has as many bytes as elements of that shape and type take together.
+bool RangeFits(const SafetensorsEntry& entry) {
+  if (entry.dtype == DType::kOpaque) return true;
+  uint64_t bits = DTypeBits(entry.dtype);
   bool overflow = false;
   for (const int64_t d : entry.shape) {
-    if (d == 0) {
-      empty = true;
-    } else if (n > uint64_t{INT64_MAX} / static_cast<uint64_t>(d)) {
-      overflow = true;
-    } else {
-      n *= static_cast<uint64_t>(d);
-    }
+    if (d == 0) return entry.bytes() == 0;
+    overflow |= bits > uint64_t{INT64_MAX} / static_cast<uint64_t>(d);
+    if (!overflow) bits *= static_cast<uint64_t>(d);
   }
-  *bytes = empty ? 0 : n;
-  return empty || !overflow;
+  return !overflow && bits % 8 == 0 && bits / 8 == entry.bytes();
 }
 
 uint64_t LittleEndian64(const std::byte* p) {
@@ -49,6 +45,18 @@ uint64_t LittleEndian64(const std::byte* p) {
 }
 
 }  // namespace
+
+uint64_t DataBytes(const SafetensorsEntry& entry) {
+  if (entry.dtype == DType::kOpaque) return entry.bytes();
+  return (ElementCount(entry.shape) * DTypeBits(entry.dtype) + 7) / 8;
+}
+
+void RequireHeaderFits(uint64_t bytes, const std::string& file) {
+  if (bytes <= kMaxHeaderBytes) return;
+  throw ModelError("the header of the quantized file would have " + std::to_string(bytes) +
+                       " bytes: readers take at most " + std::to_string(kMaxHeaderBytes),
+                   "save the checkpoint in more files, each with fewer tensors", file);
+}
 
 std::shared_ptr<const SafetensorsFile> SafetensorsFile::Open(const std::filesystem::path& path) {
   std::shared_ptr<SafetensorsFile> file(new SafetensorsFile());
@@ -64,6 +72,7 @@ std::shared_ptr<const SafetensorsFile> SafetensorsFile::Open(const std::filesyst
 void SafetensorsFile::ParseHeader() {
   const std::span<const std::byte> bytes = file_->bytes();
   const std::string hint = "is it a complete safetensors file?";
+  RequireNoLfsPointer({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path());
   if (bytes.size() < kLengthBytes) {
     throw ModelError("expected at least 8 bytes, found " + std::to_string(bytes.size()), hint,
                      path().string());
@@ -107,12 +116,11 @@ void SafetensorsFile::CheckLayout() const {
                         "its range " + Range(entry) + " is not inside the data section of " +
                             std::to_string(data_bytes) + " bytes");
     }
-    uint64_t expected = 0;
-    if (!ExpectedBytes(entry, &expected) || expected != entry.bytes()) {
+    if (!RangeFits(entry)) {
       throw TensorError(path(), entry,
-                        "shape " + ShapeText(entry.shape) + " of " +
-                            std::string(DTypeName(entry.dtype)) + " does not match the " +
-                            std::to_string(entry.bytes()) + " bytes of its range " + Range(entry));
+                        "shape " + ShapeText(entry.shape) + " of " + std::string(entry.type()) +
+                            " does not match the " + std::to_string(entry.bytes()) +
+                            " bytes of its range " + Range(entry));
     }
     if (entry.begin < position) {
       throw TensorError(path(), entry,
@@ -155,11 +163,13 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path,
     : file_(std::move(path)), tensors_(std::move(tensors)) {
   uint64_t position = 0;
   for (SafetensorsEntry& entry : tensors_) {
+    const uint64_t bytes = DataBytes(entry);
     entry.begin = position;
-    position += ElementCount(entry.shape) * DTypeSize(entry.dtype);
+    position += bytes;
     entry.end = position;
   }
   const std::string header = FormatSafetensorsHeader(tensors_, metadata);
+  RequireHeaderFits(header.size(), file_.path().filename().string());
   char length[kLengthBytes];
   for (size_t i = 0; i < kLengthBytes; ++i) {
     length[i] = static_cast<char>(uint64_t{header.size()} >> (8 * i) & 0xFF);

@@ -25,18 +25,30 @@ struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
-  uint64_t begin = 0;  // byte offsets in the data section; end - begin = elements * bytes each
-  uint64_t end = 0;    // set by the reader; the writer computes its own
+  uint64_t begin = 0;  // byte offsets in the data section, set by the reader; the writer moves them
+  uint64_t end = 0;
+  std::string opaque_type = {};  // how the file spells the type where dtype is kOpaque
 
   uint64_t bytes() const { return end - begin; }
+  // As files spell it: "BF16".
+  std::string_view type() const {
+    return dtype == DType::kOpaque ? std::string_view(opaque_type) : DTypeName(dtype);
+  }
 };
+
+// Returns the bytes that a tensor's type and shape ask for, rounded up to whole ones; for kOpaque
+// as many as its range has. The product must be below 2^60.
+uint64_t DataBytes(const SafetensorsEntry& entry);
+
+// Throws kModel when a header of that many bytes would be longer than readers take.
+void RequireHeaderFits(uint64_t bytes, const std::string& file);
 
 // A mapped, checked file. Nothing but the header is touched until a tensor's bytes are read.
 class SafetensorsFile {
  public:
   // Throws kModel naming tensor and offset where the file breaks a rule of the format: header of at
-  // most 100 MB inside the file, known dtypes, unique names, offsets inside the data section,
-  // without overlap or gap, sizes that match shape x dtype.
+  // most 100 MB inside the file, unique names, offsets inside the data section, without overlap or
+  // gap, sizes that match shape x dtype where that is known; and for a pointer of Git LFS.
   static std::shared_ptr<const SafetensorsFile> Open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return file_->path(); }
@@ -72,7 +84,8 @@ class SafetensorsFile {
 // order. Errors are kEnvironment.
 class SafetensorsWriter {
  public:
-  // `metadata` null: no `__metadata__` in the header.
+  // `metadata` null: no `__metadata__` in the header. Tensors of kOpaque come with a range, which
+  // says how many bytes they have.
   SafetensorsWriter(std::filesystem::path path, std::vector<SafetensorsEntry> tensors,
                     const SafetensorsMetadata* metadata);
 

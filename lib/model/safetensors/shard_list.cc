@@ -4,9 +4,11 @@
 #include <map>
 #include <system_error>
 #include <unordered_map>
+#include <utility>
 
 #include "lib/core/error.h"
-#include "lib/core/output_dir.h"
+#include "lib/core/file_list.h"
+#include "lib/core/input_file.h"
 #include "lib/model/safetensors/json_text.h"
 
 namespace hif8 {
@@ -16,21 +18,6 @@ namespace {
 constexpr std::string_view kExtension = ".safetensors";
 constexpr std::string_view kIndexExtension = ".safetensors.index.json";
 constexpr std::string_view kUsualName = "model.safetensors";
-
-std::vector<std::string> FilesBelow(const fs::path& folder) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (auto it = fs::recursive_directory_iterator(folder, error);
-       !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    if (it->is_regular_file()) files.push_back(fs::relative(it->path(), folder).generic_string());
-  }
-  if (error) {
-    throw ModelError("cannot list the folder: " + error.message(), "make the folder readable",
-                     folder.string());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 bool InTopFolder(const std::string& name) { return name.find('/') == std::string::npos; }
 
@@ -70,24 +57,51 @@ std::map<std::string, std::string> ReadIndex(const fs::path& path) {
   return shards;
 }
 
-void CheckNoTensorTwice(const ShardList& list) {
-  std::unordered_map<std::string_view, const SafetensorsFile*> owner;
-  for (const auto& shard : list.shards) {
-    for (const SafetensorsEntry& entry : shard->tensors()) {
-      const auto [it, added] = owner.emplace(entry.name, shard.get());
-      if (added) continue;
-      throw ModelError(
-          "tensor '" + entry.name + "' is in two shards, " +
-              it->second->path().filename().string() + " and " + shard->path().filename().string(),
-          "remove the one that does not belong to the checkpoint", shard->path().string());
+// Which shard a tensor is taken from: the index says so where it names the tensor.
+class Owners {
+ public:
+  explicit Owners(ShardList* list) : list_(list) {
+    for (const auto& shard : list->shards) {
+      for (const SafetensorsEntry& entry : shard->tensors()) Add(shard.get(), entry);
     }
   }
-}
+
+ private:
+  struct Owner {
+    const SafetensorsFile* shard;
+    const SafetensorsEntry* entry;
+  };
+
+  void Add(const SafetensorsFile* shard, const SafetensorsEntry& entry) {
+    const auto [it, added] = owners_.emplace(entry.name, Owner{shard, &entry});
+    if (added) return;
+    const auto chosen = list_->shard_of.find(entry.name);
+    const std::string first = NameOf(it->second.shard), second = NameOf(shard);
+    if (chosen == list_->shard_of.end()) {
+      throw ModelError("tensor '" + entry.name + "' is in two shards, " + first + " and " + second,
+                       "remove the one that does not belong to the checkpoint",
+                       shard->path().string());
+    }
+    const bool first_chosen = chosen->second == first;
+    list_->ignored.insert(first_chosen ? &entry : it->second.entry);
+    if (!first_chosen && chosen->second == second) it->second = {shard, &entry};
+    list_->notices.push_back("tensor '" + entry.name + "' is in " + first + " and in " + second +
+                             ": taken from " + chosen->second + ", as the index has it");
+  }
+
+  static std::string NameOf(const SafetensorsFile* shard) {
+    return shard->path().filename().string();
+  }
+
+  ShardList* list_;
+  std::unordered_map<std::string_view, Owner> owners_;
+};
 
 void OpenIndexed(const fs::path& folder, ShardList* list) {
   const fs::path index_path = folder / list->index_name;
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> shards;
-  for (const auto& [tensor, file] : ReadIndex(index_path)) {
+  list->shard_of = ReadIndex(index_path);
+  for (const auto& [tensor, file] : list->shard_of) {
     std::shared_ptr<const SafetensorsFile>& shard = shards[file];
     if (shard == nullptr) {
       if (!fs::exists(folder / file)) {
@@ -105,6 +119,54 @@ void OpenIndexed(const fs::path& folder, ShardList* list) {
   for (const auto& [name, shard] : shards) list->shards.push_back(shard);
 }
 
+// What a fine-tuning saves without the model that it belongs to.
+bool IsAdapter(const ShardList& list) {
+  bool any = false;
+  for (const auto& shard : list.shards) {
+    for (const SafetensorsEntry& entry : shard->tensors()) {
+      any = true;
+      if (entry.name.find("lora_") == std::string::npos) return false;
+    }
+  }
+  return any;
+}
+
+Error NoModel(const fs::path& path, const std::vector<std::string>& files) {
+  const auto find = [&](const auto& wanted) {
+    const auto at = std::find_if(files.begin(), files.end(), wanted);
+    return at == files.end() ? std::string() : *at;
+  };
+  const std::string onnx = find([](const std::string& name) { return name.ends_with(".onnx"); });
+  if (!onnx.empty()) {
+    return ModelError("expected *.safetensors files, found none",
+                      "for an ONNX model give the file itself: " + (path / onnx).string(),
+                      path.string());
+  }
+  return ModelError("expected *.safetensors files, found none",
+                    "give the folder of a Hugging Face checkpoint", path.string());
+}
+
+Error AdapterError(const fs::path& path) {
+  return ModelError("expected a model, found an adapter (LoRA) without its base model",
+                    "merge it into its base model first, as PEFT's merge_and_unload does, and give "
+                    "the result",
+                    path.string());
+}
+
+void OpenShards(const fs::path& path, const std::vector<std::string>& files, ShardList* list) {
+  list->index_name = ChooseIndex(files, path);
+  if (!list->index_name.empty()) return OpenIndexed(path, list);
+  if (std::find(files.begin(), files.end(), kUsualName) != files.end()) {
+    list->shards.push_back(SafetensorsFile::Open(path / kUsualName));
+    return;
+  }
+  for (const std::string& name : files) {
+    if (InTopFolder(name) && name.ends_with(kExtension)) {
+      list->shards.push_back(SafetensorsFile::Open(path / name));
+    }
+  }
+}
+
 }  // namespace
 
 ShardList FindShards(const fs::path& path) {
@@ -113,37 +175,29 @@ ShardList FindShards(const fs::path& path) {
     throw ModelError("no such file or folder", "check the path", path.string());
   if (!fs::is_directory(path)) {
     list.shards.push_back(SafetensorsFile::Open(path));
+    if (IsAdapter(list)) throw AdapterError(path);
     return list;
   }
-  const std::vector<std::string> files = FilesBelow(path);
-  list.index_name = ChooseIndex(files, path);
-  if (!list.index_name.empty()) {
-    OpenIndexed(path, &list);
-  } else if (std::find(files.begin(), files.end(), kUsualName) != files.end()) {
-    list.shards.push_back(SafetensorsFile::Open(path / kUsualName));
-  } else {
-    for (const std::string& name : files) {
-      if (InTopFolder(name) && name.ends_with(kExtension)) {
-        list.shards.push_back(SafetensorsFile::Open(path / name));
-      }
-    }
-  }
+  FileList found = ListFiles(path);
+  const std::vector<std::string>& files = found.files;
+  list.notices = std::move(found.notices);
+  OpenShards(path, files, &list);
   if (list.shards.empty()) {
-    const auto onnx = std::find_if(files.begin(), files.end(),
-                                   [](const std::string& name) { return name.ends_with(".onnx"); });
-    throw ModelError("expected *.safetensors files, found none",
-                     onnx == files.end()
-                         ? "give the folder of a Hugging Face checkpoint"
-                         : "for an ONNX model give the file itself: " + (path / *onnx).string(),
-                     path.string());
+    const bool adapter =
+        std::find(files.begin(), files.end(), "adapter_config.json") != files.end();
+    throw adapter ? AdapterError(path) : NoModel(path, files);
   }
-  CheckNoTensorTwice(list);
+  if (IsAdapter(list)) throw AdapterError(path);
+  Owners{&list};
   for (const std::string& name : files) {
     const bool is_shard = std::any_of(
         list.shards.begin(), list.shards.end(),
         [&](const auto& shard) { return InTopFolder(name) && shard->path().filename() == name; });
     if (!is_shard && name != list.index_name && name != "config.json") {
       list.side_files.push_back(name);
+      if (!list.index_name.empty() && InTopFolder(name) && name.ends_with(kExtension)) {
+        list.notices.push_back("'" + name + "' is named by no index: copied as it is");
+      }
     }
   }
   return list;

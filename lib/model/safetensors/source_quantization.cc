@@ -93,15 +93,6 @@ Fp8Blocks CheckSourceQuantization(const ModelConfig& config, const ShardList& sh
   return {size[0], size[1]};
 }
 
-std::string Fp8ScaleName(const SafetensorsFile& shard, const std::string& weight) {
-  for (const char* suffix : {"_scale_inv", "_scale"}) {
-    if (shard.Find(weight + suffix) != nullptr) return weight + suffix;
-  }
-  throw ModelError("tensor '" + weight + "' is FP8 but has no '" + weight + "_scale_inv' or '" +
-                       weight + "_scale' in its shard",
-                   kHint, shard.path().string());
-}
-
 Fp8Weight::Fp8Weight(const TensorView& codes, const TensorView& scale, const Fp8Blocks& blocks,
                      const std::string& name, const std::string& where)
     : codes_(reinterpret_cast<const uint8_t*>(codes.data)),

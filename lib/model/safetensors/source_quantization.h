@@ -22,9 +22,6 @@ struct Fp8Blocks {
 // (GPTQ, AWQ, INT8, ...).
 Fp8Blocks CheckSourceQuantization(const ModelConfig& config, const ShardList& shards);
 
-// The tensor that holds the scales of an FP8 weight: X.weight_scale_inv or X.weight_scale.
-// Throws kModel when there is neither: the codes alone mean nothing.
-std::string Fp8ScaleName(const SafetensorsFile& shard, const std::string& weight);
 // The tensors of module X that belong to its old quantization alone and disappear with it.
 inline constexpr const char* kFp8CompanionSuffixes[] = {".weight_scale_inv", ".weight_scale",
                                                         ".input_scale"};

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
-#include "lib/core/output_dir.h"
+#include "lib/core/input_file.h"
 #include "lib/model/safetensors/model_config.h"
 #include "lib/model/safetensors/output_layout.h"
 #include "lib/model/safetensors/shard_list.h"
@@ -38,12 +38,13 @@ class StoredCheckpoint : public StoredModel {
     for (const auto& shard : files_.shards) {
       file_bytes_ += shard->file_bytes();
       for (const SafetensorsEntry& entry : shard->tensors()) {
+        if (files_.ignored.contains(&entry)) continue;
         entries_.emplace(entry.name, Source{shard.get(), &entry});
       }
     }
     for (const auto& shard : files_.shards) {
       for (const SafetensorsEntry& entry : shard->tensors()) {
-        if (!IsPart(entry.name)) Add({shard.get(), &entry});
+        if (!files_.ignored.contains(&entry) && !IsPart(entry.name)) Add({shard.get(), &entry});
       }
     }
   }
@@ -86,7 +87,8 @@ class StoredCheckpoint : public StoredModel {
     const std::filesystem::path file = (folder ? path_ : path_.parent_path()) / "config.json";
     if (!std::filesystem::exists(file)) return;
     const ModelConfig quantization =
-        ModelConfig::Parse(ReadFile(file), file.string()).Object("quantization_config");
+        ModelConfig::Parse(ReadFile(file, kMaxSettingsBytes), file.string())
+            .Object("quantization_config");
     plain_format_ = quantization.String("number_format", plain_format_);
     block_ = quantization.Integers("weight_block_size", block_);
   }
@@ -127,7 +129,7 @@ class StoredCheckpoint : public StoredModel {
     if (scales != nullptr) {
       SetCodes(packed, *scales, &tensor);
     } else if (!IsFloat(tensor.dtype)) {
-      tensor.unknown = std::string(DTypeName(tensor.dtype)) + " without scales";
+      tensor.unknown = std::string(source.entry->type()) + " without scales";
     }
     const TensorPlace place = PlaceTensor(tensor.name, tensor.shape);
     if (place.role != TensorRole::kOther) {

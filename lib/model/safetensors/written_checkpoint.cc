@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
-#include "lib/core/output_dir.h"
+#include "lib/core/input_file.h"
 #include "lib/model/safetensors/output_layout.h"
 #include "lib/numeric/packed_codes.h"
 

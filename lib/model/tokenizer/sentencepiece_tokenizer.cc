@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/input_file.h"
 #include "lib/core/mapped_file.h"
-#include "lib/core/output_dir.h"
 #include "lib/core/sanitizer.h"
 #include "lib/model/tokenizer/added_tokens.h"
 #include "lib/model/tokenizer/backends.h"
