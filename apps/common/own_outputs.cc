@@ -14,6 +14,9 @@ namespace {
 
 constexpr const char* kWritten[] = {"log-file", "stats-out", "output"};
 
+// Of what need not exist: an absolute path, links resolved.
+fs::path Canonical(const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); }
+
 bool IsWritten(const std::string& option) {
   return std::find(std::begin(kWritten), std::end(kWritten), option) != std::end(kWritten);
 }
@@ -55,7 +58,7 @@ void RequireNoInput(const ProgramSpec& spec, const std::string& name, const Give
       const std::string named = "the file that " + other.origin + " names, '" + other.text + "'";
       if (exists && IsSame(target.text, other.text)) Refuse(target, named);
       if (IsWritten(option)) {
-        if (fs::weakly_canonical(target.text, error) == fs::weakly_canonical(other.text, error)) {
+        if (Canonical(target.text) == Canonical(other.text)) {
           Refuse(target, named);
         }
       } else if (exists && NamesFolder(spec, option) && fs::is_directory(other.text, error) &&
@@ -74,8 +77,8 @@ bool IsSame(const fs::path& a, const fs::path& b) {
 }
 
 bool IsWithin(const fs::path& path, const fs::path& folder) {
-  const fs::path inner = fs::weakly_canonical(path);
-  const fs::path outer = fs::weakly_canonical(folder);
+  const fs::path inner = Canonical(path);
+  const fs::path outer = Canonical(folder);
   for (fs::path at = inner;; at = at.parent_path()) {
     if (at == outer || IsSame(at, outer)) return true;
     if (at == at.root_path() || at.empty()) return false;

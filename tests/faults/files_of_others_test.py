@@ -6,7 +6,6 @@ Links and folders of others under our names, strangers' files in a result, outpu
 import json
 import os
 import pathlib
-import resource
 import signal
 import subprocess
 import sys
@@ -133,7 +132,8 @@ class OthersTest(FolderCase):
         for option in ("--stats-out", "--log-file"):
             for path in ("out/x", "out/../out/model.onnx", "out/report.json"):
                 self.refused(*self.onnx, "--force", option, path, says=[option])
-            self.refused("m.onnx", "--data", "x.npy", "-o", "fresh", option, "fresh/x", says=[option, "lies in"])
+            for path in ("fresh/x", "./fresh/x", "sub/../fresh/x"):
+                self.refused("m.onnx", "--data", "x.npy", "-o", "fresh", option, path, says=[option, "lies in"])
 
     def test_outputs_that_are_inputs(self):
         self.calibrate(*self.onnx)
@@ -169,9 +169,6 @@ class OthersTest(FolderCase):
         self.assertIn("goes on without it", done.stderr)
         pathlib.Path("locked").write_text("")
         self.calibrate(*self.onnx, "--force", "--log-file", "locked/log", code=4, says=["cannot write the log file"])
-        limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))}
-        self.assertIn("goes on without it", self.run_command(
-            BIN / "hif8-report", "out", "--log-file", "log", "-v", **limit).stderr)
 
     def test_a_result_lists_its_files(self):
         for command in self.kinds:
