@@ -148,9 +148,9 @@ class OthersTest(FolderCase):
                 rest = ("-o", "fresh") if option == "--log-file" else ()
                 self.refused(*run, *rest, option, path, says=[option, "would overwrite"])
         self.refused(*run, "--stats-out", "new", "--log-file", "./new", says=["would overwrite"])
-        # A name that only looks like a pattern's.
+        # A pattern that is also the name of a folder, in which the log lies.
         pathlib.Path("run.log").write_text("earlier")
-        self.calibrate(*run, "-o", "fresh", "--keep", ".x", "--log-file", "run.log")
+        self.calibrate(*run, "-o", "fresh", "--only", ".", "--log-file", "run.log")
 
     def test_a_report_over_its_own_input(self):
         self.calibrate(*self.onnx)
