@@ -168,7 +168,8 @@ class FaultsTest(unittest.TestCase):
                 self.prepare(old)
                 faulty = {"HIF8_FAULT": FAULTS[kind], "HIF8_FAULT_AT": str(at), **environment}
                 done = self.run_plain(*args, *more, program=program, **faulty)
-                allowed = {"kill": (-signal.SIGKILL,), "short": (0,)}.get(kind, (0, 4))
+                # Threads differ in their calls from run to run: the last ones may not come.
+                allowed = {"kill": (-signal.SIGKILL, 0), "short": (0,)}.get(kind, (0, 4))
                 self.assertIn(done.returncode, allowed, done.stderr[-2000:])
                 found = self.output()
                 # Where names cannot be exchanged, a kill may leave none until the next run.
