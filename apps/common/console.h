@@ -31,7 +31,8 @@ class ConsoleLog : public LogSink {
     bool color = false;
     std::string log_file = {};
   };
-  // Throws kEnvironment when the log file cannot be written.
+  // Throws kEnvironment when the log file cannot be opened. One that cannot be written to any more
+  // is named on stderr, once, and the run goes on without it.
   explicit ConsoleLog(const Settings& settings);
   ~ConsoleLog() override;
 
@@ -56,6 +57,7 @@ class ConsoleLog : public LogSink {
   Clock::time_point started_, shown_;
   uint64_t tenths_ = 0;
   bool line_shown_ = false;
+  bool log_failed_ = false;
 };
 
 class Console {

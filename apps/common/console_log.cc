@@ -34,6 +34,14 @@ ConsoleLog::ConsoleLog(const Settings& settings) : settings_(settings) {
     file_->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
     file_->set_level(spdlog::level::debug);
     file_->flush_on(spdlog::level::debug);
+    // Said once, on stderr, also with --quiet: the file would be taken for the whole story.
+    file_->set_error_handler([this](const std::string& reason) {
+      if (log_failed_) return;
+      log_failed_ = true;
+      Print("warning: ", "\033[1;33m",
+            settings_.log_file + ": cannot write the log file (" + reason +
+                "); the run goes on without it");
+    });
   } catch (const spdlog::spdlog_ex& error) {
     // What it says ends in "path: reason".
     const std::string text = error.what();

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <string_view>
 
 #include "lib/core/error.h"
@@ -223,24 +222,6 @@ void RequirePositionals(const ProgramSpec& spec, const ParsedOptions& options) {
     if (option.required && !options.Has(option.name)) {
       throw UsageError(option.name + " is missing: " + option.help,
                        "usage: " + spec.name + " " + spec.usage);
-    }
-  }
-}
-
-void RequireOwnOutputs(const ParsedOptions& options) {
-  std::error_code ignored;
-  for (const char* const written : {"log-file", "stats-out", "output"}) {
-    for (const GivenValue& target : options.All(written)) {
-      if (!std::filesystem::is_regular_file(target.text, ignored)) continue;
-      for (const auto& [name, values] : options.values()) {
-        if (name == written) continue;
-        for (const GivenValue& other : values) {
-          if (!std::filesystem::equivalent(target.text, other.text, ignored)) continue;
-          throw UsageError(target.origin + " would overwrite the file that " + other.origin +
-                               " names, '" + other.text + "'",
-                           "choose another file");
-        }
-      }
     }
   }
 }

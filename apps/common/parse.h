@@ -48,7 +48,4 @@ class ParsedOptions {
 // an argument too many. Missing positionals are checked apart, since --help needs none.
 ParsedOptions ParseCommandLine(const ProgramSpec& spec, int argc, const char* const* argv);
 void RequirePositionals(const ProgramSpec& spec, const ParsedOptions& options);
-// Throws a usage error when a file that the program writes is one that another option names.
-void RequireOwnOutputs(const ParsedOptions& options);
-
 }  // namespace hif8::cli

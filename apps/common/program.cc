@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "apps/common/help.h"
+#include "apps/common/own_outputs.h"
 #include "lib/core/error.h"
 #include "lib/core/interrupt.h"
 #include "lib/core/mapped_file.h"
@@ -97,7 +98,7 @@ int RunProgram(const Program& program, int argc, const char* const* argv) {
   auto console = std::make_unique<Console>(MessageOptions(argc, argv));
   std::unique_ptr<Error> error = Catch([&] {
     const ParsedOptions options = ParseCommandLine(program.spec, argc, argv);
-    RequireOwnOutputs(options);  // before the log file is opened
+    RequireOwnOutputs(program.spec, options);  // before the log file is opened
     console = std::make_unique<Console>(options);
     Run(program, options, *console);
   });

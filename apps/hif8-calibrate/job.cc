@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "apps/common/own_outputs.h"
 #include "apps/hif8-calibrate/auto_goal.h"
 #include "apps/hif8-calibrate/calibrate_options.h"
 #include "apps/hif8-calibrate/compare_list.h"
 #include "apps/hif8-calibrate/make_report.h"
 #include "apps/hif8-calibrate/model_kind.h"
-#include "apps/hif8-calibrate/paths.h"
 #include "apps/hif8-calibrate/plan_text.h"
 #include "apps/hif8-calibrate/run_info.h"
 #include "apps/hif8-calibrate/study_report.h"
@@ -49,7 +49,7 @@ void RefuseInputsWithin(const fs::path& output, const cli::ParsedOptions& option
     if (input.empty() || !fs::exists(input, ignored)) continue;
     // calibration.yaml and recipe.yaml of an earlier result are read before it is replaced.
     const bool read_first = input == options.Text("calibration") || input == options.Text("recipe");
-    if (read_first || !IsWithin(input, output)) continue;
+    if (read_first || !cli::IsWithin(input, output)) continue;
     throw UsageError("the output folder holds the input '" + input + "', which it would replace",
                      "choose another folder with -o", output.string());
   }
@@ -61,7 +61,7 @@ void RefuseOutputsWithin(const fs::path& model, const cli::ParsedOptions& option
   if (!fs::is_directory(model, unreadable)) return;
   for (const char* const written : {"output", "stats-out", "log-file"}) {
     for (const cli::GivenValue& target : options.All(written)) {
-      if (!IsWithin(target.text, model)) continue;
+      if (!cli::IsWithin(target.text, model)) continue;
       throw UsageError(target.origin + " lies in the model's folder, whose files are all copied",
                        "choose a place outside of '" + model.string() + "'", target.text);
     }
@@ -232,7 +232,7 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
                   report.automatic = MakeAutoReport(kind->model(), result, *pipeline.auto_goal);
                 }
                 AddRunInfo(options, result, &report);
-                WriteFileAtomically(dir / "report.json", ReportToJson(report));
+                WriteFile(dir / "report.json", ReportToJson(report));
               });
 
   std::vector<GateResult> results;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/hif8-calibrate/paths.h"
+#include "apps/common/own_outputs.h"
 #include "apps/hif8-calibrate/run_info.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
@@ -140,7 +140,7 @@ void Merge(const cli::ParsedOptions& options, cli::Console& console) {
   }
   const std::vector<Part> parts = ReadParts(inputs);
   for (const fs::path& input : inputs) {
-    if (IsWithin(input, output)) {
+    if (cli::IsWithin(input, output)) {
       throw UsageError(
           "the output folder holds the part '" + input.string() + "', which it would replace",
           "choose another folder with -o", output.string());
@@ -156,7 +156,7 @@ void Merge(const cli::ParsedOptions& options, cli::Console& console) {
   OutputDir out(output, force);
   Report report = MergeReports(parts, MergeParts(parts, out.path()));
   AddProgramInfo(options, &report.run);
-  WriteFileAtomically(out.path() / "report.json", ReportToJson(report));
+  WriteFile(out.path() / "report.json", ReportToJson(report));
   MappedFile::CheckAll();
   out.Commit();
   WriteOptions write;

@@ -1,13 +1,14 @@
 #include "lib/core/output_dir.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -22,18 +23,14 @@ namespace {
 std::string Reason(int error) { return std::strerror(error); }
 
 void SyncPath(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw WriteError(path, errno);
-  const int result = ::fsync(fd);
-  const int error = errno;
-  ::close(fd);
-  if (result != 0) throw WriteError(path, error);
+  const Descriptor file(Retried([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+  if (file.get() < 0) throw WriteError(path, errno);
+  if (Retried([&] { return ::fsync(file.get()); }) != 0) throw WriteError(path, errno);
 }
 
-fs::path Sibling(const fs::path& target, const char* suffix) {
-  return target.parent_path() /
-         ("." + target.filename().string() + suffix + std::to_string(::getpid()));
-}
+// Names in the work folder.
+constexpr const char* kNew = "new";
+constexpr const char* kOld = "old";
 
 // As a volume of a container is.
 bool IsMountPoint(const fs::path& path) {
@@ -55,13 +52,29 @@ fs::path Normal(const fs::path& path) {
   return linked ? fs::canonical(normal) : normal;
 }
 
+std::vector<std::string> FilesBelow(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_directory() && !entry.is_symlink()) continue;
+    names.push_back(entry.path().lexically_relative(folder).generic_string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 }  // namespace
 
-Error WriteError(const fs::path& path, int error) {
-  return EnvironmentError("cannot write: " + Reason(error),
-                          error == ENOSPC ? "free some space or choose another disk with -o"
-                                          : "check that the folder exists and can be written",
-                          path.string());
+std::vector<std::string> StrangersIn(const fs::path& folder) {
+  std::set<std::string> known;
+  std::error_code error;
+  if (fs::is_regular_file(folder / kFileList, error)) {
+    known.insert(kFileList);
+    std::istringstream lines(ReadFile(folder / kFileList));
+    for (std::string line; std::getline(lines, line);) known.insert(line);
+  }
+  std::vector<std::string> strangers = FilesBelow(folder);
+  std::erase_if(strangers, [&](const std::string& name) { return known.contains(name); });
+  return strangers;
 }
 
 OutputDir::OutputDir(const fs::path& target, bool force, Unfinished unfinished)
@@ -75,35 +88,47 @@ OutputDir::OutputDir(const fs::path& target, bool force, Unfinished unfinished)
   std::error_code error;
   fs::create_directories(target_.parent_path(), error);
   if (error) throw WriteError(target_.parent_path(), error.value());
-  if (unfinished_ == Unfinished::kKeep) {
-    temporary_ = target_.parent_path() / ("." + target_.filename().string() + ".unfinished");
-    fs::create_directory(temporary_, error);
-    if (error) throw WriteError(temporary_, error.value());
-    lock_ = ::open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-      const int reason = errno;
-      if (lock_ >= 0) ::close(lock_);
-      if (reason != EWOULDBLOCK) throw WriteError(temporary_, reason);
-      throw EnvironmentError("another run is writing this output",
-                             "wait for it, or choose another -o", target_.string());
-    }
-    return;
+  work_.emplace(target_);
+  path_ = work_->path() / kNew;
+  try {
+    Claim();
+  } catch (const Error&) {
+    if (!KeepsFinished() && !HoldsOldAlone()) work_->Remove();
+    throw;
   }
-  temporary_ = Sibling(target_, ".tmp-");
-  fs::remove_all(temporary_, error);
-  if (!fs::create_directory(temporary_, error)) throw WriteError(temporary_, error.value());
 }
 
 OutputDir::~OutputDir() {
-  std::error_code ignored;
-  if (!committed_ && !KeepsFinished()) fs::remove_all(temporary_, ignored);
-  if (lock_ >= 0) ::close(lock_);
+  if (!KeepsFinished() && !HoldsOldAlone()) work_->Remove();
+}
+
+void OutputDir::Claim() {
+  Restore();
+  RequireReplaceable();
+  if (!KeepsFinished()) {
+    if (const int error = work_->Discard(kNew); error != 0) throw WriteError(path_, error);
+  }
+  if (!work_->Has(kNew)) work_->MakeFolder(kNew);
+}
+
+// A run that was killed while it replaced a result, where the system cannot do it in one step.
+void OutputDir::Restore() {
+  if (HoldsOldAlone()) {
+    if (const int error = work_->MoveOut(kOld); error != 0) throw WriteError(target_, error);
+  }
+  if (const int error = work_->Discard(kOld); error != 0) {
+    throw WriteError(work_->path() / kOld, error);
+  }
+}
+
+bool OutputDir::HoldsOldAlone() const {
+  std::error_code error;
+  return work_->Has(kOld) && !fs::exists(fs::symlink_status(target_, error));
 }
 
 bool OutputDir::KeepsFinished() const {
   std::error_code ignored;
-  return unfinished_ == Unfinished::kKeep &&
-         fs::exists(temporary_ / ResumeList::kFileName, ignored);
+  return unfinished_ == Unfinished::kKeep && fs::exists(path_ / ResumeList::kFileName, ignored);
 }
 
 void OutputDir::RequireReplaceable() const {
@@ -118,12 +143,27 @@ void OutputDir::RequireReplaceable() const {
                      target_.string());
   }
   // All else that lies there would be lost.
-  for (const char* const file : {kRecipe, kCalibration}) {
+  for (const char* const file : {kRecipe, kCalibration, kFileList}) {
     if (fs::exists(target_ / file, error)) continue;
     throw UsageError("the output folder holds other things than an earlier result (it has no " +
                          std::string(file) + "), and --force would delete them",
                      "choose another -o, or empty the folder first", target_.string());
   }
+  const std::vector<std::string> strangers = StrangersIn(target_);
+  if (strangers.empty()) return;
+  constexpr size_t kShown = 3;
+  std::string names;
+  for (size_t i = 0; i < std::min(kShown, strangers.size()); ++i) {
+    names += (i == 0 ? "'" : ", '") + strangers[i] + "'";
+  }
+  if (strangers.size() > kShown) {
+    names += " and " + std::to_string(strangers.size() - kShown) + " more";
+  }
+  throw UsageError(
+      "the output folder holds files beside the earlier result, which --force would "
+      "delete: " +
+          names,
+      "move them elsewhere, or choose another -o", target_.string());
 }
 
 void OutputDir::Fill(LogSink& log, const std::function<void()>& write) const {
@@ -131,7 +171,7 @@ void OutputDir::Fill(LogSink& log, const std::function<void()>& write) const {
     write();
   } catch (const Error&) {
     if (KeepsFinished()) {
-      log.Info("finished files stay in " + temporary_.string() +
+      log.Info("finished files stay in " + work_->path().string() +
                ": the same command goes on with them");
     }
     throw;
@@ -140,26 +180,37 @@ void OutputDir::Fill(LogSink& log, const std::function<void()>& write) const {
 
 void OutputDir::Commit() {
   RequireReplaceable();
-  std::error_code ignored;
-  fs::remove(temporary_ / ResumeList::kFileName, ignored);
-  for (const auto& entry : fs::recursive_directory_iterator(temporary_)) SyncPath(entry.path());
-  SyncPath(temporary_);
   std::error_code error;
-  const fs::path old = Sibling(target_, ".old-");
-  const bool replaces = fs::exists(target_, error);
-  if (replaces) {
-    fs::rename(target_, old, error);
-    if (error) throw WriteError(target_, error.value());
+  fs::remove(path_ / ResumeList::kFileName, error);
+  if (error) throw WriteError(path_ / ResumeList::kFileName, error.value());
+  std::string list;
+  for (const std::string& name : FilesBelow(path_)) {
+    if (name != kFileList) list += name + "\n";
   }
-  fs::rename(temporary_, target_, error);
-  if (error) {
-    const int reason = error.value();
-    if (replaces) fs::rename(old, target_, error);
-    throw WriteError(target_, reason);
+  WriteFile(path_ / kFileList, list);
+  for (const auto& entry : fs::recursive_directory_iterator(path_)) SyncPath(entry.path());
+  SyncPath(path_);
+  Replace();
+  if (const int failed = work_->SyncParent(); failed != 0) {
+    throw WriteError(target_.parent_path(), failed);
   }
-  committed_ = true;
-  SyncPath(target_.parent_path());
-  if (replaces) fs::remove_all(old, error);
+  work_->Remove();
+}
+
+void OutputDir::Replace() {
+  std::error_code ignored;
+  int error = 0;
+  if (!fs::exists(target_, ignored)) {
+    error = work_->MoveOut(kNew);
+  } else {
+    error = work_->Exchange(kNew);
+    if (error == EINVAL || error == ENOSYS || error == EOPNOTSUPP) {
+      error = work_->MoveIn(kOld);
+      if (error == 0) error = work_->MoveOut(kNew);
+      if (error != 0 && HoldsOldAlone()) work_->MoveOut(kOld);
+    }
+  }
+  if (error != 0) throw WriteError(target_, error);
 }
 
 void WriteFileAtomically(const fs::path& path, std::string_view text) {
@@ -173,19 +224,17 @@ void WriteFileAtomically(const fs::path& path, std::string_view text) {
   }
   // A symbolic link stays one: what it points to is replaced.
   const fs::path target = fs::weakly_canonical(fs::absolute(path), ignored);
-  const fs::path temporary = Sibling(target, ".tmp-");
+  std::optional<WorkFolder> work;
   try {
-    OutputFile file(temporary);
-    file.Write(text);
-    file.Close();
+    work.emplace(target);
+    if (const int error = work->Discard(kNew); error != 0) throw WriteError(path, error);
+    WriteFile(work->path() / kNew, text);
+    if (const int error = work->MoveOut(kNew); error != 0) throw WriteError(path, error);
+    work->Remove();
   } catch (const Error& error) {
-    ::unlink(temporary.c_str());
+    if (!work) throw;
+    work->Remove();
     throw Error(error.code(), error.message(), error.hint(), path.string());
-  }
-  if (::rename(temporary.c_str(), target.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    throw WriteError(path, error);
   }
 }
 

@@ -3,21 +3,35 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/core/error.h"
 #include "lib/core/log.h"
+#include "lib/core/output_file.h"
+#include "lib/core/work_folder.h"
 
 namespace hif8 {
 
-// Files are written into a temporary sibling of the target; Commit() syncs them and renames the
-// folder into place. Without Commit the destructor removes the temporary folder, so that an error,
-// an interruption or a full disk leaves nothing half-written and an existing target untouched.
+// The names of all files of a result, one a line, relative to its folder: written into it, so that
+// replacing it deletes nothing else.
+inline constexpr const char* kFileList = ".hif8-files";
+
+// Returns the files of `folder` that its list does not name, in alphabetical order; all of them
+// when there is no list. Links count as files.
+std::vector<std::string> StrangersIn(const std::filesystem::path& folder);
+
+// Files are written into a folder inside of the target's WorkFolder; Commit() syncs them and puts
+// the folder in place, in one step also where it replaces an earlier result. Without Commit the
+// destructor removes what was written, so that an error, an interruption or a full disk leaves
+// nothing half-written and an existing target untouched. What a killed run left, the next one
+// removes, or goes on with.
 class OutputDir {
  public:
   enum class Unfinished {
-    kRemove,  // the temporary folder disappears
+    kRemove,  // the work folder disappears
     kKeep     // it stays for the next run while it holds finished files (see ResumeList)
   };
 
@@ -26,9 +40,10 @@ class OutputDir {
   static constexpr const char* kCalibration = "calibration.yaml";
 
   // A link to a folder stays one: the folder that it names is replaced.
-  // Throws kUsage when `target` exists and `force` is false (an empty folder is no obstacle), or
-  // when it is no earlier result, which `force` does not delete; kEnvironment when the parent
-  // cannot be written, the target is a mount point, or another run is writing it.
+  // Throws kUsage when `target` exists and `force` is false (an empty folder is no obstacle), when
+  // it is no earlier result or holds other files too, which `force` does not delete, or when the
+  // name of the work folder is taken; kEnvironment when the parent cannot be written, the target is
+  // a mount point, or another run is writing it.
   OutputDir(const std::filesystem::path& target, bool force,
             Unfinished unfinished = Unfinished::kRemove);
   ~OutputDir();
@@ -36,7 +51,7 @@ class OutputDir {
   OutputDir& operator=(const OutputDir&) = delete;
 
   // Where to write now; the same names stand below target() after Commit.
-  const std::filesystem::path& path() const { return temporary_; }
+  const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& target() const { return target_; }
 
   // Calls `write`, which ends with Commit(). When that throws while finished files stay for the
@@ -47,22 +62,22 @@ class OutputDir {
   void Commit();
 
  private:
+  void Claim();
+  void Restore();
   void RequireReplaceable() const;
+  void Replace();
   bool KeepsFinished() const;
+  bool HoldsOldAlone() const;
 
   std::filesystem::path target_;
-  std::filesystem::path temporary_;
+  std::optional<WorkFolder> work_;
+  std::filesystem::path path_;
   Unfinished unfinished_;
-  int lock_ = -1;  // descriptor of the kept folder, locked against a second run
   bool force_;
-  bool committed_ = false;
 };
 
-// The kEnvironment error of a failed write to `path`; `error` is an errno value.
-Error WriteError(const std::filesystem::path& path, int error);
-
-// Writes `text` to a file by temporary name, fsync and rename. Throws kEnvironment with the
-// system's reason.
+// Writes `text` to a file of the user's that appears whole: made in a WorkFolder of its own, synced
+// and renamed. A device or a pipe is written to. Throws kEnvironment with the system's reason.
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace hif8

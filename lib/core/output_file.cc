@@ -5,15 +5,25 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include "lib/core/mapping_guard.h"
-#include "lib/core/output_dir.h"
 
 namespace hif8 {
 
+Error WriteError(const std::filesystem::path& path, int error) {
+  return EnvironmentError(std::string("cannot write: ") + std::strerror(error),
+                          error == ENOSPC ? "free some space or choose another disk with -o"
+                                          : "check that the folder exists and can be written",
+                          path.string());
+}
+
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (::unlink(path_.c_str()) != 0 && errno != ENOENT) throw WriteError(path_, errno);
+  constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  fd_ = Retried([&] { return ::open(path_.c_str(), kNew, 0666); });
   if (fd_ < 0) throw WriteError(path_, errno);
 }
 
@@ -54,10 +64,17 @@ void OutputFile::StartSync() {
 
 void OutputFile::Close() {
   int error = 0;
-  if (::fsync(fd_) != 0) error = errno;
-  if (::close(fd_) != 0 && error == 0) error = errno;
+  if (Retried([&] { return ::fsync(fd_); }) != 0) error = errno;
+  // An interrupted close has closed the file, whose contents are on the disk.
+  if (::close(fd_) != 0 && errno != EINTR && error == 0) error = errno;
   fd_ = -1;
   if (error != 0) throw WriteError(path_, error);
+}
+
+void WriteFile(const std::filesystem::path& path, std::string_view text) {
+  OutputFile file(path);
+  file.Write(text);
+  file.Close();
 }
 
 }  // namespace hif8

@@ -41,7 +41,10 @@ void ResumeList::Add(const std::string& name, const std::string& fingerprint) {
   for (const auto& [file, entry] : entries_) {
     text += entry.fingerprint + " " + std::to_string(entry.size) + " " + file + "\n";
   }
-  WriteFileAtomically(folder_ / kFileName, text);
+  const fs::path partial = folder_ / (kFileName + std::string(".partial"));
+  WriteFile(partial, text);
+  fs::rename(partial, folder_ / kFileName, error);
+  if (error) throw WriteError(folder_ / kFileName, error.value());
 }
 
 }  // namespace hif8

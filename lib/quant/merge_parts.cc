@@ -21,7 +21,7 @@ namespace {
 constexpr const char* kCalibration = OutputDir::kCalibration;
 constexpr const char* kRecipe = OutputDir::kRecipe;
 // What every part writes for itself.
-const std::set<std::string> kOwnFiles = {PartFile::kName, kCalibration, "report.json"};
+const std::set<std::string> kOwnFiles = {PartFile::kName, kCalibration, "report.json", kFileList};
 
 // Two parts do not belong together; `what` differs.
 Error Different(const std::string& what, const Part& a, const Part& b, const std::string& hint) {
@@ -198,7 +198,7 @@ MergedModel MergeParts(std::span<const Part> parts, const fs::path& dir) {
     Place(parts.front().folder / name, dir / name, false);
   }
   merged.hash = CombineHashes(AllTensors(parts));
-  WriteFileAtomically(dir / kCalibration, MergeCalibrations(parts, merged.hash));
+  WriteFile(dir / kCalibration, MergeCalibrations(parts, merged.hash));
   return merged;
 }
 

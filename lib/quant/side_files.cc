@@ -32,7 +32,7 @@ CalibratedLayer MakeEntry(const Model& model, const Layer& layer, const Pipeline
 
 void WriteSideFiles(const Model& model, const PipelineResult& result,
                     const std::filesystem::path& dir) {
-  WriteFileAtomically(dir / OutputDir::kRecipe, WriteRecipe(result.config));
+  WriteFile(dir / OutputDir::kRecipe, WriteRecipe(result.config));
   Calibration calibration;
   calibration.model = result.fingerprint;
   calibration.samples = result.calibration_samples;
@@ -42,9 +42,9 @@ void WriteSideFiles(const Model& model, const PipelineResult& result,
     if (!result.plan.layers[i].quantized) continue;
     calibration.layers.push_back(MakeEntry(model, model.layers()[i], result));
   }
-  WriteFileAtomically(dir / OutputDir::kCalibration, FormatCalibration(calibration));
+  WriteFile(dir / OutputDir::kCalibration, FormatCalibration(calibration));
   if (result.delayed_study == nullptr) return;
-  WriteFileAtomically(dir / "delayed_state.yaml",
+  WriteFile(dir / "delayed_state.yaml",
                       result.delayed_study->State(model, result.fingerprint));
 }
 

@@ -199,7 +199,7 @@ class GraphCases(OnnxProgramCase):
         os.chdir("work")
         self.run_program("../model/m.onnx", "--data", "../data/x.npy", "-o", "../elsewhere/deep/out", "--keep", "head")
         os.chdir("..")
-        self.assertEqual(sorted(os.listdir("elsewhere/deep/out")), ["calibration.yaml", "model.onnx", "recipe.yaml", "report.json"])
+        self.assertEqual(sorted(os.listdir("elsewhere/deep/out")), [".hif8-files", "calibration.yaml", "model.onnx", "recipe.yaml", "report.json"])
         self.assertEqual((os.listdir("work"), sorted(os.listdir("model"))), ([], ["kept.bin", "m.onnx", "w.bin"]))
         shutil.rmtree("model")
         shutil.move("elsewhere/deep/out/model.onnx", "moved.onnx")

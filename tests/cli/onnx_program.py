@@ -30,7 +30,7 @@ class OnnxProgramCase(CalibrateCase):
 
     def run_program(self, *args, **options):
         done = super().run_program(*args, timeout=60, **options)
-        self.assertEqual([p.name for p in self.folder.iterdir() if ".tmp-" in p.name], [])
+        self.assertEqual([p.name for p in self.folder.iterdir() if ".unfinished" in p.name], [])
         return done
 
     def quantize(self, data, *args, source="x.npy", code=0, says=()):

@@ -133,7 +133,7 @@ class ShardsTest(CalibrateCase):
         stop = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))}
         path = self.part(1, 1, "--export", "simulated", code=4, **stop)
         unfinished = path.parent / f".{path.name}.unfinished"
-        finished = {p.name: p.stat().st_mtime_ns for p in unfinished.glob("model-*.safetensors")}
+        finished = {p.name: p.stat().st_mtime_ns for p in (unfinished / "new").glob("model-*.safetensors")}
         self.assertTrue(0 < len(finished) < 5, finished)
         self.assertFalse(path.exists())
         text = self.run_program(self.model, "-o", path, "--recipe", "cast", "--shards", "1/1", "--export", "simulated",

@@ -256,7 +256,7 @@ void WritePartFile(const Checkpoint& source, const std::vector<OutputShard>& sha
   for (const OutputShard& shard : shards) {
     if (source.Writes(*shard.source)) file.files.push_back(shard.name);
   }
-  WriteFileAtomically(folder / PartFile::kName, FormatPartFile(file));
+  WriteFile(folder / PartFile::kName, FormatPartFile(file));
 }
 
 void CopySideFiles(const Checkpoint& source, const fs::path& folder) {
@@ -280,11 +280,11 @@ void WriteCheckpoint(const Checkpoint& source, const CheckpointPlan& plan,
   ResumeList list(folder);
   CopySideFiles(source, folder);
   if (!source.files().index_name.empty()) {
-    WriteFileAtomically(folder / source.files().index_name, IndexText(source, shards));
+    WriteFile(folder / source.files().index_name, IndexText(source, shards));
   }
   if (source.has_config() || !plan.simulated) {
     const std::map<int, LayerScheme> none;
-    WriteFileAtomically(folder / "config.json",
+    WriteFile(folder / "config.json",
                         QuantizedConfigText(source, plan.simulated ? none : plan.layers,
                                             !plan.simulated && !plan.cache_scales.empty()));
   }
