@@ -70,7 +70,7 @@ std::unique_ptr<Error> Catch(F body) {
                                    "check the path and its permissions", error.path1().string());
   } catch (const std::system_error& error) {
     if (error.code() != std::errc::resource_unavailable_try_again) {
-      return std::make_unique<Error>(ErrorCode::kBug, error.what());
+      return std::make_unique<Error>(BugError(error.what()));
     }
     return std::make_unique<Error>(ErrorCode::kEnvironment, "the system gives no more threads",
                                    "give a smaller --threads, or raise the limit (ulimit -u)");

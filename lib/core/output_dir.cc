@@ -9,10 +9,12 @@
 #include <cstring>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/input_file.h"
 #include "lib/core/output_file.h"
 #include "lib/core/resume_list.h"
 
