@@ -19,11 +19,11 @@ enum class ErrorCode {
 };
 
 // An error that a user can act on. `message` says what was expected and what was found, `hint` what
-// to do about it (never empty: a check of the sources, error_hints, sees to it), `where` the file,
-// tensor, or file:line:column (may be empty).
+// to do about it (never empty: every maker takes one), `where` the file, tensor, or
+// file:line:column (may be empty).
 class Error : public std::exception {
  public:
-  Error(ErrorCode code, std::string message, std::string hint = {}, std::string where = {})
+  Error(ErrorCode code, std::string message, std::string hint, std::string where = {})
       : code_(code),
         message_(std::move(message)),
         hint_(std::move(hint)),
@@ -48,13 +48,13 @@ class Error : public std::exception {
   std::vector<Error> others_;
 };
 
-inline Error UsageError(std::string message, std::string hint = {}, std::string where = {}) {
+inline Error UsageError(std::string message, std::string hint, std::string where = {}) {
   return {ErrorCode::kUsage, std::move(message), std::move(hint), std::move(where)};
 }
-inline Error ModelError(std::string message, std::string hint = {}, std::string where = {}) {
+inline Error ModelError(std::string message, std::string hint, std::string where = {}) {
   return {ErrorCode::kModel, std::move(message), std::move(hint), std::move(where)};
 }
-inline Error EnvironmentError(std::string message, std::string hint = {}, std::string where = {}) {
+inline Error EnvironmentError(std::string message, std::string hint, std::string where = {}) {
   return {ErrorCode::kEnvironment, std::move(message), std::move(hint), std::move(where)};
 }
 

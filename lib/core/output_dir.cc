@@ -22,8 +22,6 @@ namespace hif8 {
 namespace fs = std::filesystem;
 namespace {
 
-std::string Reason(int error) { return std::strerror(error); }
-
 void SyncPath(const fs::path& path) {
   const Descriptor file(Retried([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
   if (file.get() < 0) throw WriteError(path, errno);

@@ -163,13 +163,14 @@ TEST(Program, ExitCodesAndStreams) {
   EXPECT_EQ(o.code, 3);
   EXPECT_EQ(o.out, "");
   EXPECT_EQ(o.err, "error: m.onnx: broken\n  hint: mend it\n");
-  EXPECT_EQ(ends([] { throw UsageError("wrong"); }).err, "error: wrong\nSee 'tool -h' for help.\n");
+  EXPECT_EQ(ends([] { throw UsageError("wrong", ""); }).err,
+            "error: wrong\nSee 'tool -h' for help.\n");
   EXPECT_EQ(ends([] { throw std::bad_alloc(); }).code, 4);
   o = ends([] { throw std::runtime_error("odd"); });
   EXPECT_EQ(o.code, 70);
   EXPECT_EQ(o.err, "error: odd\nThis is a bug in tool.\n");
-  EXPECT_EQ(ends([] { throw Error(ErrorCode::kInterrupted, "stopped"); }).code, 130);
-  EXPECT_EQ(ends([] { throw Error(ErrorCode::kGate, "failed"); }).code, 1);
+  EXPECT_EQ(ends([] { throw Error(ErrorCode::kInterrupted, "stopped", ""); }).code, 130);
+  EXPECT_EQ(ends([] { throw Error(ErrorCode::kGate, "failed", ""); }).code, 1);
 }
 
 TEST(Program, JsonErrorsGoToStdout) {

@@ -53,7 +53,7 @@ Error ErrorOf(const std::function<void()>& call) {
     return error;
   }
   ADD_FAILURE() << "no error";
-  return UsageError("");
+  return UsageError("", "");
 }
 
 TEST(StatsFile, SavedAndLoadedIsTheSame) {

@@ -66,7 +66,7 @@ class RecordingWorker : public RunWorker {
     std::this_thread::sleep_for(std::chrono::microseconds(200 * (kRuns - index)));
     const std::lock_guard lock(record_.mutex);
     record_.run.push_back(index);
-    if (index >= record_.fails) throw ModelError("failed");
+    if (index >= record_.fails) throw ModelError("failed", "try again");
   }
   void Commit(const DataRun& run) override { record_.committed.push_back(std::stoul(run.where)); }
 

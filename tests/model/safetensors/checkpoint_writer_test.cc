@@ -317,7 +317,7 @@ TEST_F(CheckpointWriterTest, FinishedShardsOfAnInterruptedRunAreTakenOver) {
   const auto broken = [&](int index) {
     if (checkpoint->weights()[static_cast<size_t>(index)].name.find("layers.2") !=
         std::string::npos) {
-      throw Error(ErrorCode::kInterrupted, "interrupted");
+      throw Error(ErrorCode::kInterrupted, "interrupted", "run it again");
     }
     return Encoder(*checkpoint)(index);
   };
@@ -370,7 +370,7 @@ TEST_F(CheckpointWriterTest, ABareFileGetsAConfigOfItsOwn) {
 TEST_F(CheckpointWriterTest, MoreWeightsThanFitAheadAndErrorsOfTheEncoder) {
   const fs::path model = kModels / "random-qwen3-moe";
   const auto checkpoint = Checkpoint::Open(model);
-  const auto failing = [](int) -> EncodedWeight { throw ModelError("value 3 is NaN"); };
+  const auto failing = [](int) -> EncodedWeight { throw ModelError("value 3 is NaN", "repair it"); };
   try {
     WriteCheckpoint(*checkpoint, PlanAllLinear(*checkpoint), Formats(), failing, out_.path(),
                     NullLog());
