@@ -46,9 +46,6 @@ namespace {
   std::abort();
 }
 
-// Hints are asked for once every error has one.
-constexpr bool kHintsRequired = false;
-
 // Set in the environment: errors are printed, to see how far inputs get.
 const bool kShowErrors = std::getenv("HIF8_FUZZ_SHOW") != nullptr;
 
@@ -59,7 +56,7 @@ void CheckError(const Error& error) {
   if (error.message().empty()) {
     Finding("an error without a message: " + text);
   }
-  if (kHintsRequired && error.hint().empty()) {
+  if (error.hint().empty()) {
     Finding("an error that does not say what to do: " + text);
   }
   if (error.code() == ErrorCode::kBug) {
