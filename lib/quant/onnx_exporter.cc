@@ -37,6 +37,7 @@ uint64_t OnnxExporter::Write(const ExportRequest& request, const std::filesystem
   }
   plan.encode = request.encode;
   plan.simulated = request.simulated;
+  plan.inlined = request.inlined;
   const uint64_t bytes = WriteOnnxModel(model_, plan, formats_, dir, log).bytes;
   if (request.finished) {
     std::vector<int> weights;
