@@ -6,9 +6,9 @@
 namespace hif8 {
 
 // What is left to a rule is SolveAmax.
-class AmaxRule : public Calibrator {
+class AmaxRule : public Calibrator, public AmaxSolver {
  public:
-  bool AmaxDecides() const final { return true; }
+  const AmaxSolver* amax_solver() const final { return this; }
   ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
                     const ScaleParams& params) const final;
   ScaleChoice Solve(const TensorStats& stats, const NumberFormat& format,

@@ -9,7 +9,10 @@ class CastRule : public AmaxRule {
  public:
   std::string_view name() const override { return "cast"; }
   std::string_view description() const override { return "scale 1: convert directly"; }
-  bool NeedsData() const override { return false; }
+  const RuleTraits& traits() const override {
+    static constexpr RuleTraits kTraits{.needs_data = false};
+    return kTraits;
+  }
   // The format's largest value is what maps to itself; nothing was looked at to choose it.
   ScaleChoice SolveAmax(float amax, const NumberFormat& format,
                         const ScaleParams& /*params*/) const override {

@@ -13,8 +13,11 @@ class DelayedCalibrator : public Calibrator {
   std::string_view description() const override {
     return "amax estimated from earlier samples, as in training -> target";
   }
-  bool ForWeights() const override { return false; }
-  bool OrderDependent() const override { return true; }
+  const RuleTraits& traits() const override {
+    static constexpr RuleTraits kTraits{
+        .weights = false, .order_dependent = true, .settings = "delayed"};
+    return kTraits;
+  }
   ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
                     const ScaleParams& params) const override {
     const float amax = Amax(values);  // one step

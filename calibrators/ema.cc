@@ -13,8 +13,10 @@ class EmaRule : public Calibrator {
   std::string_view description() const override {
     return "running amax over the samples, a <- 0.99 a + 0.01 amax -> target";
   }
-  bool ForWeights() const override { return false; }
-  bool OrderDependent() const override { return true; }
+  const RuleTraits& traits() const override {
+    static constexpr RuleTraits kTraits{.weights = false, .order_dependent = true};
+    return kTraits;
+  }
   ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
                     const ScaleParams& params) const override {
     const float amax = Amax(values);  // one sample
@@ -22,12 +24,12 @@ class EmaRule : public Calibrator {
   }
   ScaleChoice Solve(const TensorStats& stats, const NumberFormat& format,
                     const ScaleParams& params) const override {
+    constexpr double kMomentum = 0.99;
     double running = 0;
     bool started = false;
     for (const float amax : stats.trace()) {
       if (std::isnan(amax)) continue;
-      running = started ? params.ema_momentum * running + (1 - params.ema_momentum) * amax
-                        : static_cast<double>(amax);
+      running = started ? kMomentum * running + (1 - kMomentum) * amax : static_cast<double>(amax);
       started = true;
     }
     ScaleChoice choice = ChooseScale(started ? static_cast<float>(running) : stats.amax(),

@@ -106,9 +106,10 @@ class Candidates {
         params_(params),
         base_(ChooseScale(amax, amax, format, params).scale),
         target_(ResolveTarget(format, params)),
-        octave_(kQuarters * params.mse_steps_per_octave),
+        steps_(static_cast<int>(params.mse.steps_per_octave)),
+        octave_(kQuarters * steps_),
         fractions_(FractionsOf(octave_)),
-        most_(static_cast<int>(std::lround(params.mse_octaves * params.mse_steps_per_octave))) {}
+        most_(static_cast<int>(std::lround(params.mse.octaves * steps_))) {}
 
   float Scale(int at) const {
     if (at == 0) return base_;
@@ -144,7 +145,7 @@ class Candidates {
   std::vector<double> ErrorsByOctave(const F& errors_of) const {
     std::vector<double> errors(2 * static_cast<size_t>(most_) + 1);
     std::vector<double> octaves;
-    const int steps = params_.mse_steps_per_octave;
+    const int steps = steps_;
     for (int r = 0; r < steps; ++r) {
       const int first = -((most_ + r) / steps);
       const int last = most_ >= r ? (most_ - r) / steps : -1;
@@ -218,6 +219,7 @@ class Candidates {
   const ScaleParams& params_;
   float base_;
   float target_;
+  int steps_;   // candidates in an octave
   int octave_;  // quarter steps in an octave
   std::span<const double> fractions_;
   int most_;  // k of the first round's last candidate
@@ -269,7 +271,7 @@ int SearchRounded(std::span<const float> values, const NumberFormat& format,
 
 int SearchFew(std::span<const float> values, const NumberFormat& format,
               const Candidates& candidates, const ScaleParams& params) {
-  const int octaves = static_cast<int>(std::ceil(params.mse_octaves)) + 2;
+  const int octaves = static_cast<int>(std::ceil(params.mse.octaves)) + 2;
   const RoundingTables* tables = TablesOf(format, candidates.target(), octaves);
   // Far from the ends of fp32, whatever the candidate.
   const float amax = candidates.amax();
@@ -325,17 +327,20 @@ int SearchValues(std::span<const float> values, const NumberFormat& format,
   return ExactError(values, format, scale) < ExactError(values, format, plain) ? best : 0;
 }
 
-class MseRule : public Calibrator {
+class MseRule : public Calibrator, public ScaleSearch {
  public:
   std::string_view name() const override { return "mse"; }
   std::string_view description() const override {
     return "the scale with the least squared error among candidates around that of max";
   }
+  const RuleTraits& traits() const override {
+    static constexpr RuleTraits kTraits{.caches = true, .settings = "mse"};
+    return kTraits;
+  }
 
-  bool Searches() const override { return true; }
-  std::optional<ScaleChoice> Search(float amax, const NumberFormat& format,
-                                    const ScaleParams& params,
-                                    const std::function<double(float)>& error) const override {
+  const ScaleSearch* search() const override { return this; }
+  ScaleChoice Search(float amax, const NumberFormat& format, const ScaleParams& params,
+                     const std::function<double(float)>& error) const override {
     const Candidates candidates(amax, format, params);
     if (amax == 0) return candidates.Choice(0);
     return candidates.Choice(candidates.Search(

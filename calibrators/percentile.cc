@@ -33,6 +33,10 @@ class PercentileRule : public Calibrator {
   std::string_view description() const override {
     return "a percentile of magnitudes (nearest rank, zeros included) -> target";
   }
+  const RuleTraits& traits() const override {
+    static constexpr RuleTraits kTraits{.caches = true, .settings = "percentile"};
+    return kTraits;
+  }
   ScaleChoice Solve(std::span<const float> values, const NumberFormat& format,
                     const ScaleParams& params) const override {
     if (values.empty()) return ChooseScale(0, 0, format, params);

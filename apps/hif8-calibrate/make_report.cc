@@ -14,7 +14,7 @@ OperandReport Planned(const OperandPlan& plan) {
   OperandReport report;
   report.scale_rule = plan.rule->name();
   report.format = plan.format->name();
-  report.granularity = GranularityName(plan.config.granularity);
+  report.granularity = NameOf(plan.config.granularity);
   // E8M0 scales follow from the format.
   if (plan.format->scale_encoding() == ScaleEncoding::kFp32) report.target = plan.config.target;
   if (!plan.note.empty()) report.notes.push_back(plan.note);

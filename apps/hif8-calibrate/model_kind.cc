@@ -24,17 +24,7 @@ DataOptions MakeDataOptions(const std::string& source, const DataConfig& config)
   data.samples = static_cast<size_t>(config.samples);
   data.batch = static_cast<size_t>(config.batch);
   data.drop_last = config.drop_last;
-  data.image.height = config.image.size.at(0);
-  data.image.width = config.image.size.at(1);
-  for (size_t i = 0; i < 3; ++i) {
-    data.image.mean[i] = static_cast<float>(config.image.mean.at(i));
-    data.image.std[i] = static_cast<float>(config.image.std.at(i));
-  }
-  data.image.layout =
-      config.image.layout == "nhwc" ? ImageOptions::Layout::kNhwc : ImageOptions::Layout::kNchw;
-  data.image.channels = config.image.channels == "gray"  ? ImageOptions::Channels::kGray
-                        : config.image.channels == "bgr" ? ImageOptions::Channels::kBgr
-                                                         : ImageOptions::Channels::kRgb;
+  data.image = config.image;
   return data;
 }
 
@@ -108,10 +98,10 @@ class CheckpointKind : public ModelKind {
           "made-up samples are for ONNX models, found '" + path + "' for a language model",
           "give text or token ids; --recipe cast needs no data");
     }
-    TokenDataOptions options;
+    TextDataOptions options;
     options.samples = static_cast<size_t>(config_.data.samples);
     options.sequence_length = static_cast<size_t>(config_.data.sequence_length);
-    options.tokenizer_folder = checkpoint_->path();
+    options.tokenizer_dir = checkpoint_->path();
     return ReadTokenData(path, options);
   }
 
@@ -134,9 +124,9 @@ std::unique_ptr<ModelKind> OpenModel(const std::string& path, bool has_scales,
     }
     return std::make_unique<OnnxKind>(path, *config, context, log);
   }
-  if (!folder && !has_scales && config->activations.rule != "cast") {
+  if (!folder && !has_scales && context.rules.Get(config->activations.rule).traits().needs_data) {
     log.Info("a bare .safetensors file without data: only the weights are quantized");
-    config->activations.rule = "cast";
+    config->activations.rule = RuleWith(context.rules, &RuleTraits::needs_data, false).name();
   }
   return std::make_unique<CheckpointKind>(path, has_scales, part, *config, context);
 }

@@ -26,7 +26,7 @@ struct Row {
 };
 
 std::string OperandText(const OperandPlan& plan) {
-  return fmt::format("{} {} {}", plan.format->name(), GranularityName(plan.config.granularity),
+  return fmt::format("{} {} {}", plan.format->name(), NameOf(plan.config.granularity),
                      plan.rule->name());
 }
 

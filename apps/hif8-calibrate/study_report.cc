@@ -17,7 +17,7 @@ DelayedRuleReport RowOf(const std::string& layer, DelayedRule rule, const Delaye
   const auto count = [](uint64_t n) { return static_cast<int64_t>(n); };
   DelayedRuleReport row;
   row.layer = layer;
-  row.rule = DelayedRuleName(rule);
+  row.rule = NameOf(rule);
   row.steps = count(outcome.steps);
   row.non_finite_steps = count(outcome.non_finite_steps);
   row.elements = count(outcome.elements);
@@ -54,7 +54,7 @@ DelayedRankReport RankOf(const DelayedStudy& study, size_t rule) {
   const auto share = [](uint64_t part, uint64_t all) {
     return all == 0 ? Measured() : static_cast<double>(part) / static_cast<double>(all);
   };
-  return {std::string(DelayedRuleName(kDelayedRules.at(rule))),
+  return {std::string(NameOf(kDelayedRules.at(rule))),
           share(sum.exceeded_steps, sum.steps),
           share(sum.exceeded_elements, sum.elements),
           share(sum.overflowed_elements, sum.elements),

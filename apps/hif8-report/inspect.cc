@@ -36,7 +36,7 @@ std::string PlanText(const Model& model, const QuantPlan& plan, size_t layer) {
   const LayerPlan& decided = plan.layers[layer];
   if (!decided.quantized) return "kept: " + decided.reason;
   const WeightPlan& weight = plan.weights.at(model.layers()[layer].weight);
-  return fmt::format("{} {} {}", weight.format->name(), GranularityName(weight.config.granularity),
+  return fmt::format("{} {} {}", weight.format->name(), NameOf(weight.config.granularity),
                      weight.rule->name());
 }
 

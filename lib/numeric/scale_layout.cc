@@ -2,22 +2,6 @@
 
 namespace hif8 {
 
-std::string_view GranularityName(Granularity granularity) {
-  switch (granularity) {
-    case Granularity::kTensor:
-      return "tensor";
-    case Granularity::kChannel:
-      return "channel";
-    case Granularity::kToken:
-      return "token";
-    case Granularity::kBlock:
-      return "block";
-    case Granularity::kGroup:
-      return "group";
-  }
-  return "";
-}
-
 ChannelLayout ChannelLayout::Axis(const Shape& shape, size_t axis, size_t batch_dims) {
   ChannelLayout layout;
   for (size_t i = 0; i < shape.size(); ++i) {

@@ -2,14 +2,20 @@
 #pragma once
 
 #include <cstddef>
-#include <string_view>
 
+#include "lib/core/enum_names.h"
 #include "lib/core/tensor.h"
 
 namespace hif8 {
 
 enum class Granularity { kTensor, kChannel, kToken, kBlock, kGroup };
-std::string_view GranularityName(Granularity granularity);
+template <>
+inline constexpr EnumTable<Granularity, 5> kEnumNames<Granularity>{
+    {{Granularity::kTensor, "tensor"},
+     {Granularity::kChannel, "channel"},
+     {Granularity::kToken, "token"},
+     {Granularity::kBlock, "block"},
+     {Granularity::kGroup, "group"}}};
 
 // A dense tensor seen as [batch, outer, channels, inner], row-major; element (b, o, c, i) belongs
 // to the scale b * channels + c. Examples:

@@ -33,15 +33,18 @@ float Next(float scale, const ScaleParams& params) {
 
 }  // namespace
 
-ScaleChoice Calibrator::SolveAmax(float, const NumberFormat&, const ScaleParams&) const {
-  throw Error(ErrorCode::kBug, "rule '" + std::string(name()) + "' needs more than an amax");
-}
-
 ScaleChoice Calibrator::SolvePieces(const ValuePieces& values, const NumberFormat& format,
                                     const ScaleParams& params) const {
   std::vector<float> all;
   values([&](std::span<const float> piece) { all.insert(all.end(), piece.begin(), piece.end()); });
   return Solve(all, format, params);
+}
+
+const Calibrator& RuleWith(const CalibratorRegistry& rules, bool RuleTraits::*trait, bool value) {
+  for (const std::string& name : rules.names()) {
+    if (rules.Get(name).traits().*trait == value) return rules.Get(name);
+  }
+  throw Error(ErrorCode::kBug, "no scale rule has a trait that the recipe relies on");
 }
 
 float RoundScale(float scale, float amax, const ScaleParams& params) {

@@ -82,13 +82,13 @@ uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::file
     if (!request.plan.layers[i].quantized) continue;
     const Layer& layer = checkpoint_->layers()[i];
     const int index = static_cast<int>(i);
-    const auto scale = request.activation_scales.find(layer.activation);
+    const auto activation = request.activations.find(layer.activation);
     if (layer.weight < 0) {
-      plan.cache_scales[index] = scale->second;
+      plan.cache_scales[index] = activation->second.scale;
       continue;
     }
     plan.layers[index] = SchemeOf(layer, request.plan);
-    if (!plan.layers[index].input_dynamic) plan.input_scales[index] = scale->second;
+    if (!plan.layers[index].input_dynamic) plan.input_scales[index] = activation->second.scale;
   }
   FinishedWeights finished;
   if (request.finished) {

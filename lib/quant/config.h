@@ -16,16 +16,20 @@
 #include "lib/numeric/number_format.h"
 #include "lib/numeric/scale_layout.h"
 #include "lib/quant/calibrator.h"
+#include "lib/runtime/dataset.h"
 
 namespace hif8 {
 
-// How one kind of operand is quantized. Complete after loading: `target` is set and `guard` gone.
+// In the place of a rule: the operand is not quantized.
+inline constexpr std::string_view kRuleOff = "off";
+
+// How one kind of operand is quantized. Complete after loading: `rule` and `target` are set and
+// `guard` is gone.
 struct OperandConfig {
   std::string format;  // name of a registered number format
   Granularity granularity = Granularity::kTensor;
-  std::string rule =
-      "max";          // name of a registered scale rule; "off" (KV cache only): not quantized
-  double target = 0;  // magnitude that the reference is mapped to; 0: not given yet
+  std::string rule;          // name of a registered scale rule, or kRuleOff
+  double target = 0;         // magnitude that the reference is mapped to; 0: not given yet
   std::optional<int> guard;  // binades kept free above the reference; turned into `target`
   double percentile = 99;    // percent of magnitudes, (0, 100]
   bool power_of_two = false;
@@ -35,44 +39,31 @@ struct OperandConfig {
   bool operator==(const OperandConfig&) const = default;
 };
 
-struct DelayedConfig {
-  std::string rule = "max";  // most_recent, exp_smooth, max, current
-  int64_t history = 64;      // measured steps in the window of `max`
-  int64_t interval = 10;     // steps between measurements
-  double alpha = 0.1;        // of exp_smooth, (0, 1]
-  bool operator==(const DelayedConfig&) const = default;
-};
-
-struct MseConfig {
-  std::string objective =
-      "tensor";  // tensor: error of the operand; output: error of the layer's output
-  int64_t steps_per_octave = 12;
-  double octaves = 4;  // searched on either side of the `max` rule's scale
-  bool operator==(const MseConfig&) const = default;
-};
+// What becomes of experts that saw few rows.
+enum class RarePolicy { kPooled, kKeep, kError };
+template <>
+inline constexpr EnumTable<RarePolicy, 3> kEnumNames<RarePolicy>{
+    {{RarePolicy::kPooled, "pooled"}, {RarePolicy::kKeep, "keep"}, {RarePolicy::kError, "error"}}};
 
 struct ExpertsConfig {
-  int64_t min_rows = 32;        // experts that saw fewer rows are rare
-  std::string rare = "pooled";  // pooled, keep, error
-  bool route_all = false;       // every row through every expert, for statistics only
+  int64_t min_rows = 32;  // experts that saw fewer rows are rare
+  RarePolicy rare = RarePolicy::kPooled;
+  bool route_all = false;  // every row through every expert, for statistics only
   bool operator==(const ExpertsConfig&) const = default;
 };
 
-struct ImageConfig {
-  std::vector<int64_t> size = {224, 224};  // height, width
-  std::vector<double> mean = {0, 0, 0};    // per channel, of values in [0, 1]
-  std::vector<double> std = {1, 1, 1};     // per channel, > 0
-  std::string layout = "nchw";             // nchw, nhwc
-  std::string channels = "rgb";            // rgb, bgr, gray
-  bool operator==(const ImageConfig&) const = default;
-};
+// The network that the statistics of later blocks come from.
+enum class Propagate { kOriginal, kQuantized };
+template <>
+inline constexpr EnumTable<Propagate, 2> kEnumNames<Propagate>{
+    {{Propagate::kOriginal, "original"}, {Propagate::kQuantized, "quantized"}}};
 
 struct DataConfig {
   int64_t samples = 0;  // 0: all
   int64_t sequence_length = 512;
   int64_t batch = 1;       // samples per run where the model leaves its batch open; 0: all
   bool drop_last = false;  // drop the samples that do not fill a fixed batch
-  ImageConfig image;
+  ImageOptions image;
   bool operator==(const DataConfig&) const = default;
 };
 
@@ -113,12 +104,12 @@ struct QuantConfig {
   bool attention = false;   // also the products of two activations
   bool embeddings = false;  // also embedding tables
   bool lm_head = false;     // also the language model head
-  DelayedConfig delayed;
-  MseConfig mse;
+  DelayedParams delayed;
+  MseParams mse;
   ExpertsConfig experts;
-  int64_t high_precision_layers = 0;   // transformer blocks that stay as they are
-  std::string blocks;                  // regular expression whose group is a layer's block number
-  std::string propagate = "original";  // original, quantized
+  int64_t high_precision_layers = 0;  // transformer blocks that stay as they are
+  std::string blocks;                 // regular expression whose group is a layer's block number
+  Propagate propagate = Propagate::kOriginal;
   std::vector<LayerPattern> keep;
   std::vector<LayerPattern> only;
   std::vector<Override> overrides;  // later ones win
@@ -127,7 +118,8 @@ struct QuantConfig {
   bool operator==(const QuantConfig&) const = default;
 };
 
-// What names in a recipe may refer to. The first registered format is the default one.
+// What names in a recipe may refer to. The first registered format and the first registered rule
+// are the default ones.
 struct ParseContext {
   const FormatRegistry& formats;
   const CalibratorRegistry& rules;

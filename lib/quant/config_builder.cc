@@ -20,10 +20,11 @@ ConfigBuilder::ConfigBuilder(const ParseContext& context, Diagnostics& diagnosti
     : context_(context), diagnostics_(diagnostics) {
   for (const char* name : kOperands) {
     Operand(config_, name).format = context_.formats.names().front();
+    Operand(config_, name).rule = context_.rules.names().front();
   }
   config_.weights.granularity = Granularity::kChannel;
   config_.weights.percentile = 99.9;
-  config_.kv_cache.rule = "off";
+  config_.kv_cache.rule = kRuleOff;
 }
 
 void ConfigBuilder::CheckConflicts(const Level& level) {
@@ -103,7 +104,7 @@ void ConfigBuilder::FinishOverride(Override& entry, const std::string& operand,
       format_name = std::get<std::string>(setting.value);
       needs_target = true;
     } else if (setting.key == operand + ".granularity") {
-      per_token = std::get<std::string>(setting.value) == GranularityName(Granularity::kToken);
+      per_token = std::get<std::string>(setting.value) == NameOf(Granularity::kToken);
       needs_target |= per_token;
     } else if (setting.key == operand + ".guard") {
       guard = static_cast<int>(std::get<int64_t>(setting.value));
@@ -139,8 +140,8 @@ QuantConfig ConfigBuilder::Finish() {
     FinishOverride(entry, "activations", config_.activations.format);
   }
   const OperandConfig& activations = config_.activations;
-  if (activations.granularity == Granularity::kToken && activations.rule != "max" &&
-      activations.rule != "cast") {
+  const RuleTraits& rule = context_.rules.Get(activations.rule).traits();
+  if (activations.granularity == Granularity::kToken && !rule.tiles && rule.needs_data) {
     diagnostics_.Add(where_.contains("activations.rule") ? where_["activations.rule"]
                                                          : where_["activations.granularity"],
                      "activations: rule '" + activations.rule + "' with granularity token",

@@ -140,18 +140,8 @@ bool IsHighPrecisionBlock(int block, int block_count, int64_t n) {
 }
 
 ScaleParams MakeScaleParams(const OperandConfig& operand, const QuantConfig& config) {
-  ScaleParams params;
-  params.target = operand.target;
-  params.percentile = operand.percentile;
-  params.power_of_two = operand.power_of_two;
-  params.scale_dtype = operand.scale_dtype;
-  params.mse_steps_per_octave = static_cast<int>(config.mse.steps_per_octave);
-  params.mse_octaves = config.mse.octaves;
-  ParseDelayedRule(config.delayed.rule, &params.delayed.rule);
-  params.delayed.history = config.delayed.history;
-  params.delayed.interval = config.delayed.interval;
-  params.delayed.alpha = config.delayed.alpha;
-  return params;
+  return {operand.target,      operand.percentile, operand.power_of_two,
+          operand.scale_dtype, config.mse,         config.delayed};
 }
 
 }  // namespace hif8

@@ -1,6 +1,8 @@
 #include "lib/quant/config_params.h"
 
+#include <algorithm>
 #include <array>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -9,286 +11,266 @@
 namespace hif8 {
 namespace {
 
-constexpr std::array kAllGranularities = {Granularity::kTensor, Granularity::kChannel,
-                                          Granularity::kToken, Granularity::kBlock,
-                                          Granularity::kGroup};
+// Members of a fixed number of values are lists in recipes.
+template <typename T>
+struct IsArray : std::false_type {};
+template <typename E, size_t n>
+struct IsArray<std::array<E, n>> : std::true_type {};
 
-// Enumerations are text in recipes.
-std::string Name(Granularity value) { return std::string(GranularityName(value)); }
-std::string Name(ScaleDType value) { return value == ScaleDType::kBF16 ? "bf16" : "fp32"; }
-void FromName(const std::string& name, Granularity& value) {
-  for (const Granularity g : kAllGranularities) {
-    if (GranularityName(g) == name) value = g;
+template <typename T>
+constexpr ParamKind KindOf() {
+  if constexpr (std::is_enum_v<T>) return ParamKind::kChoice;
+  if constexpr (std::is_same_v<T, bool>) return ParamKind::kBool;
+  if constexpr (std::is_same_v<T, double>) return ParamKind::kNumber;
+  if constexpr (std::is_same_v<T, std::array<double, 3>>) return ParamKind::kNumberList;
+  if constexpr (IsArray<T>::value) return ParamKind::kIntegerList;
+  if constexpr (std::is_same_v<T, std::vector<LayerPattern>>) return ParamKind::kPatternList;
+  return ParamKind::kInteger;
+}
+
+// Returns a function that gives the member of a configuration, const or not, at the end of a path
+// of members.
+template <typename... Members>
+auto At(Members... members) {
+  return [members...](auto& config) -> auto& { return (config.*....*members); };
+}
+
+// Fields of which each has its row in the table.
+class Table {
+ public:
+  // Adds the row of the field that `field` gives.
+  template <typename F>
+  Table& Add(std::string key, F field, std::string help) {
+    using T = std::remove_cvref_t<decltype(field(std::declval<QuantConfig&>()))>;
+    Param& param = params_.emplace_back();
+    param.key = std::move(key);
+    param.kind = KindOf<T>();
+    param.help = std::move(help);
+    if constexpr (std::is_enum_v<T>) param.choices = NamesOf<T>();
+    if constexpr (IsArray<T>::value) param.length = std::tuple_size_v<T>;
+    param.get = [field](const QuantConfig& config) { return Get(field(config)); };
+    param.set = [field](QuantConfig& config, const ParamValue& value) {
+      Set(value, field(config));
+    };
+    return *this;
   }
-}
-void FromName(const std::string& name, ScaleDType& value) {
-  value = name == "bf16" ? ScaleDType::kBF16 : ScaleDType::kF32;
-}
+  // These concern the row that was added last.
+  Table& Kind(ParamKind kind) {
+    params_.back().kind = kind;
+    return *this;
+  }
+  Table& Within(double min, double max) {
+    params_.back().min = min;
+    params_.back().max = max;
+    return *this;
+  }
+  Table& Above(double min, double max) {
+    params_.back().above_min = true;
+    return Within(min, max);
+  }
+  // Some values of an enumeration only.
+  Table& Choices(std::vector<std::string> choices) {
+    params_.back().choices = std::move(choices);
+    return *this;
+  }
+  // Calls `also` whenever the field has been set, OnChange only when it had another value.
+  template <typename F>
+  Table& Then(F also) {
+    params_.back().set = [set = params_.back().set, also](QuantConfig& config,
+                                                          const ParamValue& value) {
+      set(config, value);
+      also(config);
+    };
+    return *this;
+  }
+  template <typename F>
+  Table& OnChange(F also) {
+    params_.back().set = [param = params_.back(), also](QuantConfig& config,
+                                                        const ParamValue& value) {
+      if (param.get(config) == value) return;
+      param.set(config, value);
+      also(config);
+    };
+    return *this;
+  }
+  Table& InputOnly() {
+    params_.back().input_only = true;
+    return *this;
+  }
 
-// `field` gives the member of a configuration, const or not.
-template <typename F>
-Param Make(std::string key, ParamKind kind, std::string help, F field) {
-  using T = std::remove_cvref_t<decltype(field(std::declval<QuantConfig&>()))>;
-  Param param;
-  param.key = std::move(key);
-  param.kind = kind;
-  param.help = std::move(help);
-  param.get = [field](const QuantConfig& config) -> ParamValue {
-    if constexpr (std::is_enum_v<T>) {
-      return Name(field(config));
-    } else if constexpr (std::is_same_v<T, std::optional<int>>) {
-      return static_cast<int64_t>(field(config).value_or(0));
-    } else {
-      return field(config);
-    }
-  };
-  param.set = [field](QuantConfig& config, const ParamValue& value) {
-    if constexpr (std::is_enum_v<T>) {
-      FromName(std::get<std::string>(value), field(config));
-    } else if constexpr (std::is_same_v<T, std::optional<int>>) {
-      field(config) = static_cast<int>(std::get<int64_t>(value));
-    } else {
-      field(config) = std::get<T>(value);
-    }
-  };
-  return param;
-}
+  std::vector<Param> Take() { return std::move(params_); }
 
-Param Choice(Param param, std::vector<std::string> choices) {
-  param.choices = std::move(choices);
-  return param;
-}
-Param Range(Param param, double min, double max, bool above_min = false) {
-  param.min = min;
-  param.max = max;
-  param.above_min = above_min;
-  return param;
-}
-Param Length(Param param, size_t length) {
-  param.length = length;
-  return param;
-}
+ private:
+  template <typename T>
+  static ParamValue Get(const T& field) {
+    if constexpr (std::is_enum_v<T>) {
+      return std::string(NameOf(field));
+    } else if constexpr (IsArray<T>::value) {
+      return std::vector<typename T::value_type>(field.begin(), field.end());
+    } else if constexpr (std::is_same_v<T, std::optional<int>>) {
+      return static_cast<int64_t>(field.value_or(0));
+    } else {
+      return field;
+    }
+  }
+  template <typename T>
+  static void Set(const ParamValue& value, T& field) {
+    if constexpr (std::is_enum_v<T>) {
+      field = FromName<T>(std::get<std::string>(value)).value();
+    } else if constexpr (IsArray<T>::value) {
+      const auto& values = std::get<std::vector<typename T::value_type>>(value);
+      std::copy_n(values.begin(), field.size(), field.begin());
+    } else if constexpr (std::is_same_v<T, std::optional<int>>) {
+      field = static_cast<int>(std::get<int64_t>(value));
+    } else {
+      field = std::get<T>(value);
+    }
+  }
+
+  std::vector<Param> params_;
+};
 
 constexpr double kMany = Param::kMany;
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
-// The keys that all kinds of operands have. `operand` gives the OperandConfig of a configuration.
-template <typename F>
-void AddOperand(std::vector<Param>& params, const std::string& name, ParamKind rule_kind,
-                std::vector<std::string> granularities, F operand) {
+// Adds the keys that all kinds of operands have; `granularities` is empty where there is no choice.
+void AddOperand(const std::string& name, OperandConfig QuantConfig::*operand, ParamKind rule_kind,
+                std::vector<std::string> granularities, Table* table) {
   const std::string key = name + ".";
-  Param format = Make(
-      key + "format", ParamKind::kFormat,
-      "number format", [=](auto& c) -> auto& { return operand(c).format; });
+  using O = OperandConfig;
   // A target belongs to a format: another format starts from its own default again.
-  format.set = [=](QuantConfig& config, const ParamValue& value) {
-    OperandConfig& o = operand(config);
-    if (o.format == std::get<std::string>(value)) return;
-    o.format = std::get<std::string>(value);
-    o.target = 0;
-    o.guard.reset();
-  };
-  params.push_back(std::move(format));
+  table->Add(key + "format", At(operand, &O::format), "number format")
+      .Kind(ParamKind::kFormat)
+      .OnChange([operand](QuantConfig& config) {
+        (config.*operand).target = 0;
+        (config.*operand).guard.reset();
+      });
   if (!granularities.empty()) {
-    params.push_back(
-        Choice(Make(
-                   key + "granularity", ParamKind::kChoice, "which elements share a scale",
-                   [=](auto& c) -> auto& { return operand(c).granularity; }),
-               std::move(granularities)));
+    table->Add(key + "granularity", At(operand, &O::granularity), "which elements share a scale")
+        .Choices(std::move(granularities));
   }
-  Param rule = Make(
-      key + "rule", rule_kind,
-      "how the scale is chosen", [=](auto& c) -> auto& { return operand(c).rule; });
-  if (rule_kind == ParamKind::kChoice) rule.choices = {"off", "max", "percentile", "mse"};
-  params.push_back(std::move(rule));
-
-  Param target = Range(Make(
-                           key + "target", ParamKind::kNumber,
-                           "magnitude that the reference is mapped to; without it the format's own",
-                           [=](auto& c) -> auto& { return operand(c).target; }),
-                       0, kLargestFloat, true);
-  target.set = [=](QuantConfig& config, const ParamValue& value) {
-    operand(config).target = std::get<double>(value);
-    operand(config).guard.reset();
-  };
-  params.push_back(std::move(target));
-  Param guard = Range(Make(
-                          key + "guard", ParamKind::kInteger,
-                          "instead of target: binades kept free above the reference",
-                          [=](auto& c) -> auto& { return operand(c).guard; }),
-                      0, 30);
-  guard.set = [=](QuantConfig& config, const ParamValue& value) {
-    operand(config).guard = static_cast<int>(std::get<int64_t>(value));
-    operand(config).target = 0;
-  };
-  guard.input_only = true;
-  params.push_back(std::move(guard));
-  params.push_back(Range(
-      Make(
-          key + "percentile", ParamKind::kNumber, "percent of magnitudes, for rule percentile",
-          [=](auto& c) -> auto& { return operand(c).percentile; }),
-      0, 100, true));
-  params.push_back(Make(
-      key + "power_of_two", ParamKind::kBool,
-      "round scales up to a power of two", [=](auto& c) -> auto& {
-        return operand(c).power_of_two;
-      }));
+  table->Add(key + "rule", At(operand, &O::rule), "how the scale is chosen").Kind(rule_kind);
+  table
+      ->Add(key + "target", At(operand, &O::target),
+            "magnitude that the reference is mapped to; without it the format's own")
+      .Above(0, kLargestFloat)
+      .Then([operand](QuantConfig& config) { (config.*operand).guard.reset(); });
+  table
+      ->Add(key + "guard", At(operand, &O::guard),
+            "instead of target: binades kept free above the reference")
+      .Within(0, 30)
+      .Then([operand](QuantConfig& config) { (config.*operand).target = 0; })
+      .InputOnly();
+  table
+      ->Add(key + "percentile", At(operand, &O::percentile),
+            "percent of magnitudes, for rule percentile")
+      .Above(0, 100);
+  table->Add(key + "power_of_two", At(operand, &O::power_of_two),
+             "round scales up to a power of two");
 }
 
-void AddOperands(std::vector<Param>& params) {
-  const auto weights = [](auto& c) -> auto& { return c.weights; };
-  AddOperand(params, "weights", ParamKind::kWeightRule, {"tensor", "channel", "block", "group"},
-             weights);
-  params.push_back(
-      Choice(Make(
-                 "weights.scale_dtype", ParamKind::kChoice, "type in which scales are stored",
-                 [](auto& c) -> auto& { return c.weights.scale_dtype; }),
-             {"fp32", "bf16"}));
-  AddOperand(
-      params, "activations", ParamKind::kActivationRule, {"tensor", "token", "block", "group"},
-      [](auto& c) -> auto& { return c.activations; });
-  params.push_back(Make(
-      "activations.clip", ParamKind::kBool, "clip values to the target on either side first",
-      [](auto& c) -> auto& { return c.activations.clip; }));
-  AddOperand(
-      params, "kv_cache", ParamKind::kChoice, {}, [](auto& c) -> auto& { return c.kv_cache; });
+void AddOperands(Table* table) {
+  AddOperand("weights", &QuantConfig::weights, ParamKind::kWeightRule,
+             {"tensor", "channel", "block", "group"}, table);
+  table->Add("weights.scale_dtype", At(&QuantConfig::weights, &OperandConfig::scale_dtype),
+             "type in which scales are stored");
+  AddOperand("activations", &QuantConfig::activations, ParamKind::kActivationRule,
+             {"tensor", "token", "block", "group"}, table);
+  table->Add("activations.clip", At(&QuantConfig::activations, &OperandConfig::clip),
+             "clip values to the target on either side first");
+  AddOperand("kv_cache", &QuantConfig::kv_cache, ParamKind::kCacheRule, {}, table);
 }
 
-void AddRules(std::vector<Param>& params) {
-  params.push_back(Choice(Make(
-                              "delayed.rule", ParamKind::kChoice, "estimate of the next amax",
-                              [](auto& c) -> auto& { return c.delayed.rule; }),
-                          {"most_recent", "exp_smooth", "max", "current"}));
-  params.push_back(
-      Range(Make(
-                "delayed.history", ParamKind::kInteger, "measurements in the window of max",
-                [](auto& c) -> auto& { return c.delayed.history; }),
-            1, 1e6));
-  params.push_back(
-      Range(Make(
-                "delayed.interval", ParamKind::kInteger, "samples between two measurements",
-                [](auto& c) -> auto& { return c.delayed.interval; }),
-            1, 1e6));
-  params.push_back(
-      Range(Make(
-                "delayed.alpha", ParamKind::kNumber, "weight of the newest amax in exp_smooth",
-                [](auto& c) -> auto& { return c.delayed.alpha; }),
-            0, 1, true));
-  params.push_back(Choice(Make(
-                              "mse.objective", ParamKind::kChoice, "what rule mse keeps small",
-                              [](auto& c) -> auto& { return c.mse.objective; }),
-                          {"tensor", "output"}));
-  params.push_back(Range(
-      Make(
-          "mse.steps_per_octave", ParamKind::kInteger, "candidate scales between two powers of two",
-          [](auto& c) -> auto& { return c.mse.steps_per_octave; }),
-      1, 1000));
-  params.push_back(Range(Make(
-                             "mse.octaves", ParamKind::kNumber,
-                             "how far from the scale of max candidates go, each way",
-                             [](auto& c) -> auto& { return c.mse.octaves; }),
-                         0, 16));
-  params.push_back(
-      Range(Make(
-                "experts.min_rows", ParamKind::kInteger, "an expert that saw fewer rows is rare",
-                [](auto& c) -> auto& { return c.experts.min_rows; }),
-            0, kMany));
-  params.push_back(
-      Choice(Make(
-                 "experts.rare", ParamKind::kChoice,
-                 "rare experts share statistics, stay in high precision, or are an error",
-                 [](auto& c) -> auto& { return c.experts.rare; }),
-             {"pooled", "keep", "error"}));
-  params.push_back(Make(
-      "experts.route_all", ParamKind::kBool,
-      "send every row through every expert, for statistics only",
-      [](auto& c) -> auto& { return c.experts.route_all; }));
+void AddRules(Table* table) {
+  constexpr auto kDelayed = &QuantConfig::delayed;
+  table->Add("delayed.rule", At(kDelayed, &DelayedParams::rule), "estimate of the next amax");
+  table
+      ->Add("delayed.history", At(kDelayed, &DelayedParams::history),
+            "measurements in the window of max")
+      .Within(1, 1e6);
+  table
+      ->Add("delayed.interval", At(kDelayed, &DelayedParams::interval),
+            "samples between two measurements")
+      .Within(1, 1e6);
+  table
+      ->Add("delayed.alpha", At(kDelayed, &DelayedParams::alpha),
+            "weight of the newest amax in exp_smooth")
+      .Above(0, 1);
+  constexpr auto kMse = &QuantConfig::mse;
+  table->Add("mse.objective", At(kMse, &MseParams::objective), "what rule mse keeps small");
+  table
+      ->Add("mse.steps_per_octave", At(kMse, &MseParams::steps_per_octave),
+            "candidate scales between two powers of two")
+      .Within(1, 1000);
+  table
+      ->Add("mse.octaves", At(kMse, &MseParams::octaves),
+            "how far from the scale of max candidates go, each way")
+      .Within(0, 16);
+  constexpr auto kExperts = &QuantConfig::experts;
+  table
+      ->Add("experts.min_rows", At(kExperts, &ExpertsConfig::min_rows),
+            "an expert that saw fewer rows is rare")
+      .Within(0, kMany);
+  table->Add("experts.rare", At(kExperts, &ExpertsConfig::rare),
+             "rare experts share statistics, stay in high precision, or are an error");
+  table->Add("experts.route_all", At(kExperts, &ExpertsConfig::route_all),
+             "send every row through every expert, for statistics only");
 }
 
-void AddSelection(std::vector<Param>& params) {
-  params.push_back(Range(Make(
-                             "high_precision_layers", ParamKind::kInteger,
-                             "first and last transformer blocks that stay as they are",
-                             [](auto& c) -> auto& { return c.high_precision_layers; }),
-                         0, 1e6));
-  params.push_back(Make(
-      "blocks", ParamKind::kPattern,
-      "ONNX: regular expression whose group is a layer's block number",
-      [](auto& c) -> auto& { return c.blocks; }));
-  params.push_back(Choice(
-      Make(
-          "propagate", ParamKind::kChoice, "network that the statistics of later blocks come from",
-          [](auto& c) -> auto& { return c.propagate; }),
-      {"original", "quantized"}));
-  params.push_back(Make(
-      "keep", ParamKind::kPatternList, "regular expressions: layers that stay in high precision",
-      [](auto& c) -> auto& { return c.keep; }));
-  params.push_back(Make(
-      "only", ParamKind::kPatternList, "regular expressions: quantize these layers alone",
-      [](auto& c) -> auto& { return c.only; }));
+void AddSelection(Table* table) {
+  table
+      ->Add("high_precision_layers", At(&QuantConfig::high_precision_layers),
+            "first and last transformer blocks that stay as they are")
+      .Within(0, 1e6);
+  table
+      ->Add("blocks", At(&QuantConfig::blocks),
+            "ONNX: regular expression whose group is a layer's block number")
+      .Kind(ParamKind::kPattern);
+  table->Add("propagate", At(&QuantConfig::propagate),
+             "network that the statistics of later blocks come from");
+  table->Add("keep", At(&QuantConfig::keep),
+             "regular expressions: layers that stay in high precision");
+  table->Add("only", At(&QuantConfig::only), "regular expressions: quantize these layers alone");
 }
 
-void AddData(std::vector<Param>& params) {
-  params.push_back(Range(Make(
-                             "data.samples", ParamKind::kCountOrAll, "samples to use",
-                             [](auto& c) -> auto& { return c.data.samples; }),
-                         1, kMany));
-  params.push_back(
-      Range(Make(
-                "data.sequence_length", ParamKind::kInteger, "tokens in a sample of text",
-                [](auto& c) -> auto& { return c.data.sequence_length; }),
-            2, 1e9));
-  params.push_back(Range(Make(
-                             "data.batch", ParamKind::kCountOrAll,
-                             "samples in one run where the model leaves its batch open; all: files "
-                             "are fed as they are",
-                             [](auto& c) -> auto& { return c.data.batch; }),
-                         1, 1e6));
-  params.push_back(Make(
-      "data.drop_last", ParamKind::kBool, "drop the samples that do not fill a fixed batch",
-      [](auto& c) -> auto& { return c.data.drop_last; }));
-  params.push_back(Length(Range(Make(
-                                    "data.image.size", ParamKind::kIntegerList, "height and width",
-                                    [](auto& c) -> auto& { return c.data.image.size; }),
-                                1, 65536),
-                          2));
-  params.push_back(Length(Make(
-                              "data.image.mean", ParamKind::kNumberList,
-                              "subtracted from values between 0 and 1, per channel",
-                              [](auto& c) -> auto& { return c.data.image.mean; }),
-                          3));
-  params.push_back(
-      Length(Range(Make(
-                       "data.image.std", ParamKind::kNumberList, "then divided by, per channel",
-                       [](auto& c) -> auto& { return c.data.image.std; }),
-                   0, kLargestFloat, true),
-             3));
-  params.push_back(Choice(Make(
-                              "data.image.layout", ParamKind::kChoice, "order of the dimensions",
-                              [](auto& c) -> auto& { return c.data.image.layout; }),
-                          {"nchw", "nhwc"}));
-  params.push_back(Choice(Make(
-                              "data.image.channels", ParamKind::kChoice, "order of the channels",
-                              [](auto& c) -> auto& { return c.data.image.channels; }),
-                          {"rgb", "bgr", "gray"}));
+void AddData(Table* table) {
+  constexpr auto kData = &QuantConfig::data;
+  table->Add("data.samples", At(kData, &DataConfig::samples), "samples to use")
+      .Kind(ParamKind::kCountOrAll)
+      .Within(1, kMany);
+  table
+      ->Add("data.sequence_length", At(kData, &DataConfig::sequence_length),
+            "tokens in a sample of text")
+      .Within(2, 1e9);
+  table
+      ->Add("data.batch", At(kData, &DataConfig::batch),
+            "samples in one run where the model leaves its batch open; all: files are fed as they "
+            "are")
+      .Kind(ParamKind::kCountOrAll)
+      .Within(1, 1e6);
+  table->Add("data.drop_last", At(kData, &DataConfig::drop_last),
+             "drop the samples that do not fill a fixed batch");
+  const auto image = [&](auto member) { return At(kData, &DataConfig::image, member); };
+  table->Add("data.image.size", image(&ImageOptions::size), "height and width").Within(1, 65536);
+  table->Add("data.image.mean", image(&ImageOptions::mean),
+             "subtracted from values between 0 and 1, per channel");
+  table->Add("data.image.std", image(&ImageOptions::std), "then divided by, per channel")
+      .Above(0, kLargestFloat);
+  table->Add("data.image.layout", image(&ImageOptions::layout), "order of the dimensions");
+  table->Add("data.image.channels", image(&ImageOptions::channels), "order of the channels");
 }
 
 std::vector<Param> BuildTable() {
-  std::vector<Param> params;
-  AddOperands(params);
-  params.push_back(Make(
-      "attention", ParamKind::kBool, "also quantize products of two activations (Q, K, P, V)",
-      [](auto& c) -> auto& { return c.attention; }));
-  params.push_back(Make(
-      "embeddings", ParamKind::kBool, "also quantize embedding tables",
-      [](auto& c) -> auto& { return c.embeddings; }));
-  params.push_back(Make(
-      "lm_head", ParamKind::kBool, "also quantize the language model head",
-      [](auto& c) -> auto& { return c.lm_head; }));
-  AddRules(params);
-  AddSelection(params);
-  AddData(params);
-  return params;
+  Table table;
+  AddOperands(&table);
+  table.Add("attention", At(&QuantConfig::attention),
+            "also quantize products of two activations (Q, K, P, V)");
+  table.Add("embeddings", At(&QuantConfig::embeddings), "also quantize embedding tables");
+  table.Add("lm_head", At(&QuantConfig::lm_head), "also quantize the language model head");
+  AddRules(&table);
+  AddSelection(&table);
+  AddData(&table);
+  return table.Take();
 }
 
 }  // namespace

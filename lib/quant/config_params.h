@@ -20,7 +20,8 @@ enum class ParamKind {
   kFormat,      // a registered number format
   kWeightRule,  // a registered scale rule that serves weights
   kActivationRule,
-  kPattern,  // a regular expression, may be empty
+  kCacheRule,  // one that serves caches, or kRuleOff
+  kPattern,    // a regular expression, may be empty
   kPatternList,
   kIntegerList,  // of `length` entries
   kNumberList
@@ -41,7 +42,8 @@ struct Param {
   std::function<ParamValue(const QuantConfig&)> get;
   std::function<void(QuantConfig&, const ParamValue&)> set;
 
-  // "number in (0, 100]", "one of tensor, channel": for errors and documentation.
+  // Describes the values it takes, for errors and documentation: "a number above 0, at most 100",
+  // "one of tensor, channel"; formats and rules without their names.
   std::string Expected() const;
   // May stand in an override.
   bool PerLayer() const { return key.starts_with("weights.") || key.starts_with("activations."); }
@@ -55,8 +57,10 @@ size_t ParamIndex(std::string_view key);
 // The help of a group of keys ("weights", "data.image"), or empty when there is no such group.
 std::string_view GroupHelp(std::string_view group);
 
-// The registered rules that serve weights, or activations.
-std::vector<std::string> RuleNames(const CalibratorRegistry& rules, bool for_weights);
+// Returns the names that a key takes: choices, registered formats or rules; empty for other kinds.
+std::vector<std::string> KnownNames(const Param& param, const ParseContext& context);
+// Describes the values that a key takes, formats and rules by their names.
+std::string ExpectedValues(const Param& param, const ParseContext& context);
 
 void ApplySetting(QuantConfig& config, const ParamSetting& setting);
 

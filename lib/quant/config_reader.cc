@@ -253,6 +253,7 @@ bool RecipeReader::ReadValue(const Param& param, const YAML::Node& node, const s
     case ParamKind::kFormat:
     case ParamKind::kWeightRule:
     case ParamKind::kActivationRule:
+    case ParamKind::kCacheRule:
       return into(std::string{}, [&](auto* v) { return ReadName(param, node, where, v); });
     case ParamKind::kPattern:
       if (!node.IsScalar()) return Wrong(param, node, where);
@@ -302,16 +303,13 @@ bool RecipeReader::ReadInteger(const Param& param, const YAML::Node& node, const
 bool RecipeReader::ReadName(const Param& param, const YAML::Node& node, const std::string& where,
                             std::string* value) {
   if (!node.IsScalar() || node.Scalar().empty()) return Wrong(param, node, where);
-  std::vector<std::string> known = param.choices;
-  if (param.kind == ParamKind::kFormat) known = context_.formats.names();
-  const bool weights = param.kind == ParamKind::kWeightRule;
-  if (weights || param.kind == ParamKind::kActivationRule) {
-    known = RuleNames(context_.rules, weights);
-  }
+  const std::vector<std::string> known = KnownNames(param, context_);
   *value = node.Scalar();
   if (std::find(known.begin(), known.end(), *value) != known.end()) return true;
-  diagnostics_.Add(where,
-                   param.key + ": expected " + param.Expected() + ", found " + FoundText(node),
+  // Few rules serve caches: the list is as short as a choice's.
+  const std::string expected =
+      param.kind == ParamKind::kCacheRule ? ExpectedValues(param, context_) : param.Expected();
+  diagnostics_.Add(where, param.key + ": expected " + expected + ", found " + FoundText(node),
                    SuggestionHint(*value, known));
   return false;
 }

@@ -44,13 +44,29 @@ std::string QuotedText(const std::string& text) {
   return "\"" + quoted + "\"";
 }
 
-std::vector<std::string> RuleNames(const CalibratorRegistry& rules, bool for_weights) {
-  std::vector<std::string> names;
-  for (const std::string& name : rules.names()) {
-    const Calibrator& rule = rules.Get(name);
-    if (for_weights ? rule.ForWeights() : rule.ForActivations()) names.push_back(name);
-  }
+std::vector<std::string> KnownNames(const Param& param, const ParseContext& context) {
+  const auto rules = [&](bool RuleTraits::*serves) {
+    std::vector<std::string> names;
+    for (const std::string& name : context.rules.names()) {
+      if (context.rules.Get(name).traits().*serves) names.push_back(name);
+    }
+    return names;
+  };
+  if (param.kind == ParamKind::kFormat) return context.formats.names();
+  if (param.kind == ParamKind::kWeightRule) return rules(&RuleTraits::weights);
+  if (param.kind == ParamKind::kActivationRule) return rules(&RuleTraits::activations);
+  if (param.kind != ParamKind::kCacheRule) return param.choices;
+  std::vector<std::string> names = rules(&RuleTraits::caches);
+  names.insert(names.begin(), std::string(kRuleOff));
   return names;
+}
+
+std::string ExpectedValues(const Param& param, const ParseContext& context) {
+  const std::vector<std::string> names = KnownNames(param, context);
+  if (names.empty()) return param.Expected();
+  std::string list = "one of ";
+  for (const std::string& name : names) list += (name == names.front() ? "" : ", ") + name;
+  return list;
 }
 
 std::string NumberText(double value) {
@@ -111,6 +127,8 @@ std::string Param::Expected() const {
     case ParamKind::kWeightRule:
     case ParamKind::kActivationRule:
       return "a scale rule";
+    case ParamKind::kCacheRule:
+      return "a scale rule, or off";
     case ParamKind::kPattern:
       return "a regular expression";
     case ParamKind::kPatternList:

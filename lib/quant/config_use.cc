@@ -1,6 +1,7 @@
 #include "lib/quant/config_use.h"
 
 #include <algorithm>
+#include <array>
 
 #include "lib/core/error.h"
 #include "lib/quant/config_params.h"
@@ -54,18 +55,25 @@ bool UsesRule(const QuantConfig& config, const std::string& operand, const std::
 }
 
 // Why a setting of that key changes nothing beside the others, or empty.
-std::string NoEffect(const std::string& key, const QuantConfig& config) {
-  for (const std::string operand : {"weights", "activations", "kv_cache"}) {
-    if (key == operand + ".percentile" && !UsesRule(config, operand, "percentile")) {
-      return operand + ".rule is not percentile";
+std::string NoEffect(const std::string& key, const QuantConfig& config,
+                     const CalibratorRegistry& rules) {
+  static const std::array<std::string, 3> kOperands = {"weights", "activations", "kv_cache"};
+  const std::string& activations = config.activations.rule;
+  if (key == "activations.clip" && !rules.Get(activations).traits().needs_data) {
+    return "rule " + activations + " maps nothing to a target";
+  }
+  for (const std::string& rule : rules.names()) {
+    const std::string settings(rules.Get(rule).traits().settings);
+    if (settings.empty()) continue;
+    for (const std::string& operand : kOperands) {
+      if (key == operand + "." + settings && !UsesRule(config, operand, rule)) {
+        return operand + ".rule is not " + rule;
+      }
     }
-  }
-  if (key == "activations.clip" && config.activations.rule == "cast") {
-    return "rule cast maps nothing to a target";
-  }
-  if (key.starts_with("mse.") && !UsesRule(config, "weights", "mse") &&
-      !UsesRule(config, "activations", "mse") && !UsesRule(config, "kv_cache", "mse")) {
-    return "no rule is mse";
+    const auto used = [&](const std::string& operand) { return UsesRule(config, operand, rule); };
+    if (key.starts_with(settings + ".") && std::none_of(kOperands.begin(), kOperands.end(), used)) {
+      return "no rule is " + rule;
+    }
   }
   return {};
 }
@@ -80,7 +88,7 @@ void CheckUse(const QuantConfig& config, const Model& model, const ParseContext&
     if (param.input_only || param.get(config) == param.get(defaults)) continue;
     if (const std::string why = NothingFor(param.key, model); !why.empty()) {
       refused += (refused.empty() ? "" : "; ") + param.key + ": " + why;
-    } else if (const std::string idle = NoEffect(param.key, config); !idle.empty()) {
+    } else if (const std::string idle = NoEffect(param.key, config, context.rules); !idle.empty()) {
       log.Warn(param.key + " has no effect: " + idle);
     }
   }

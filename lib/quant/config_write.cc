@@ -73,31 +73,13 @@ std::string WriteRecipe(const QuantConfig& config, bool comments) {
   return text + OverridesText(config);
 }
 
-namespace {
-
-// The names that a key takes, as documentation lists them.
-std::string KnownValues(const Param& param, const ParseContext& context) {
-  std::vector<std::string> names;
-  if (param.kind == ParamKind::kFormat) names = context.formats.names();
-  const bool weights = param.kind == ParamKind::kWeightRule;
-  if (weights || param.kind == ParamKind::kActivationRule) {
-    names = RuleNames(context.rules, weights);
-  }
-  if (names.empty()) return param.Expected();
-  std::string list = "one of ";
-  for (const std::string& name : names) list += (name == names.front() ? "" : ", ") + name;
-  return list;
-}
-
-}  // namespace
-
 std::string RecipeReference(const ParseContext& context) {
   const QuantConfig defaults = ParseRecipe("version: 1", "defaults", context);
   std::string text = "| key | value | default | meaning |\n|---|---|---|---|\n";
   for (const Param& param : RecipeParams()) {
     const std::string value =
         param.input_only ? "" : "`" + ValueText(param, param.get(defaults)) + "`";
-    text += "| `" + param.key + "` | " + KnownValues(param, context) + " | " + value + " | " +
+    text += "| `" + param.key + "` | " + ExpectedValues(param, context) + " | " + value + " | " +
             param.help + " |\n";
   }
   return text;

@@ -1,38 +1,9 @@
 #include "lib/quant/delayed_scaling.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <utility>
 
 namespace hif8 {
-namespace {
-
-constexpr std::array<std::pair<DelayedRule, std::string_view>, 4> kNames = {
-    {{DelayedRule::kMostRecent, "most_recent"},
-     {DelayedRule::kExpSmooth, "exp_smooth"},
-     {DelayedRule::kMax, "max"},
-     {DelayedRule::kCurrent, "current"}}};
-
-}  // namespace
-
-std::string_view DelayedRuleName(DelayedRule rule) {
-  for (const auto& [value, name] : kNames) {
-    if (value == rule) return name;
-  }
-  return "";
-}
-
-bool ParseDelayedRule(std::string_view name, DelayedRule* rule) {
-  for (const auto& [value, known] : kNames) {
-    if (known == name) {
-      *rule = value;
-      return true;
-    }
-  }
-  return false;
-}
-
 double DelayedScaling::Step(float amax) {
   const bool measured = step_ % params_.interval == 0;
   ++step_;

@@ -10,16 +10,10 @@
 #include <deque>
 #include <optional>
 #include <span>
-#include <string_view>
 
 #include "lib/quant/calibrator.h"
 
 namespace hif8 {
-
-// As in recipes: "most_recent", "exp_smooth", "max", "current".
-std::string_view DelayedRuleName(DelayedRule rule);
-// Inverse of DelayedRuleName; false when the name is unknown.
-bool ParseDelayedRule(std::string_view name, DelayedRule* rule);
 
 class DelayedScaling {
  public:

@@ -160,8 +160,8 @@ std::string DelayedStudy::State(const Model& model, const Fingerprint& fingerpri
     out << YAML::Key << "rules" << YAML::Value << YAML::BeginMap;
     for (size_t i = 0; i < replays.size(); ++i) {
       const DelayedScaling& scaling = replays[i].scaling;
-      out << YAML::Key << std::string(DelayedRuleName(kDelayedRules.at(i))) << YAML::Value
-          << YAML::Flow << YAML::BeginMap;
+      out << YAML::Key << std::string(NameOf(kDelayedRules.at(i))) << YAML::Value << YAML::Flow
+          << YAML::BeginMap;
       out << YAML::Key << "step" << YAML::Value << scaling.step();
       const std::optional<double> estimate = scaling.Estimate();
       out << YAML::Key << "estimate" << YAML::Value;

@@ -10,6 +10,7 @@
 #include "lib/core/log.h"
 #include "lib/model/model.h"
 #include "lib/model/written_weight.h"
+#include "lib/numeric/fake_quantize.h"
 #include "lib/quant/plan.h"
 
 namespace hif8 {
@@ -24,10 +25,8 @@ class WrittenWeights {
 
 struct ExportRequest {
   const QuantPlan& plan;
-  // Static scales by index into Model::activations(): one for every activation of the plan.
-  const std::map<int, float>& activation_scales;
-  // Magnitudes that activations are clipped to before they are rounded: those that are clipped.
-  const std::map<int, float>& activation_limits;
+  // By index into Model::activations(): every activation of the plan.
+  const std::map<int, FakeQuantize>& activations;
   // Solves and encodes a weight of the plan. May be called from several threads, once per weight.
   const std::function<EncodedWeight(int)>& encode;
   // Decoded weights in the model's own types instead of codes; activations stay as they are.

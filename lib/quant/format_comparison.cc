@@ -36,11 +36,8 @@ std::optional<TileScaling> DynamicScaling(const NumberFormat& format, const Scal
 }
 
 bool ForWeights(const FormatChoice& choice) {
-  return choice.rule == nullptr || choice.rule->ForWeights();
+  return choice.rule == nullptr || choice.rule->traits().weights;
 }
-
-// Cached keys and values: a recipe can give them only rules that look at all data at once.
-bool ForCaches(const Calibrator& rule) { return rule.NeedsData() && !rule.OrderDependent(); }
 
 std::set<int> Caches(const Model& model) {
   std::set<int> caches;
@@ -93,7 +90,7 @@ FormatComparison::FormatComparison(const Model& model, const QuantPlan& plan,
   }
 }
 
-FormatComparison::Rounding FormatComparison::MakeRounding(
+std::optional<FakeQuantize> FormatComparison::MakeRounding(
     const FormatChoice& choice, int index, bool cached, const TensorStats& record,
     const std::map<int, ActivationScale>& written) const {
   const OperandPlan& operand = plan_.activations.at(index);
@@ -101,18 +98,18 @@ FormatComparison::Rounding FormatComparison::MakeRounding(
   const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *operand.rule;
   const ScaleParams params = ParamsFor(operand, format);
   if (cached && format.tile_scales()) return {};  // a cache has one static scale
-  if (choice.rule != nullptr && cached && !ForCaches(rule)) return {};
+  if (choice.rule != nullptr && cached && !rule.traits().caches) return {};
   if (std::optional<TileScaling> dynamic = DynamicScaling(format, params, operand)) {
     const bool mixed = model_.activations()[static_cast<size_t>(index)].mixed_axes;
-    if (mixed || (choice.rule != nullptr && rule.name() != "max")) return {};
-    return {dynamic, {}, {}};
+    if (mixed || (choice.rule != nullptr && !rule.traits().tiles)) return {};
+    return FakeQuantize{&format, 1, {}, dynamic};
   }
-  if (rule.NeedsData() && record.count() == 0) return {};
+  if (rule.traits().needs_data && record.count() == 0) return {};
   const auto known = written.find(index);
   const bool own = choice.rule == nullptr && &format == operand.format && known != written.end();
   const ScaleChoice chosen = own ? known->second.choice : rule.Solve(record, format, params);
-  Rounding rounding{{}, chosen.scale, {}};
-  if (operand.config.clip && rule.NeedsData()) rounding.limit = chosen.reference;
+  FakeQuantize rounding{&format, chosen.scale, {}, {}};
+  if (operand.config.clip && rule.traits().needs_data) rounding.clip = chosen.reference;
   return rounding;
 }
 
@@ -170,23 +167,10 @@ void FormatComparison::AddActivation(int index, const TensorView& x) {
   y_buffer_.resize(values.size());
   if (outputs_) outputs_->Begin(index, x.shape, values);
   for (size_t c = 0; c < choices_.size(); ++c) {
-    const NumberFormat& format = *choices_[c].format;
-    const Rounding& rounding = state.roundings[c];
-    if (rounding.dynamic) {
-      QuantizeDequantizeDynamic(format, *rounding.dynamic,
-                                model_.activations()[static_cast<size_t>(index)].input_axis,
-                                x.shape, values, y_buffer_);
-    } else if (rounding.scale) {
-      std::span<const float> clipped = values;
-      if (rounding.limit) {
-        std::transform(values.begin(), values.end(), y_buffer_.begin(),
-                       [&](float v) { return std::clamp(v, -*rounding.limit, *rounding.limit); });
-        clipped = y_buffer_;
-      }
-      format.QuantizeDequantize(clipped, ScaleOperand::One(*rounding.scale), y_buffer_);
-    } else {
-      continue;
-    }
+    const std::optional<FakeQuantize>& rounding = state.roundings[c];
+    if (!rounding) continue;
+    rounding->Apply(model_.activations()[static_cast<size_t>(index)].input_axis, x.shape, values,
+                    y_buffer_);
     state.errors[c].Add(values, y_buffer_);
     if (outputs_ && ForWeights(choices_[c])) outputs_->Add(c, y_buffer_);
   }

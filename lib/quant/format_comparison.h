@@ -9,9 +9,9 @@
 
 #include "lib/model/model.h"
 #include "lib/numeric/error_metrics.h"
+#include "lib/numeric/fake_quantize.h"
 #include "lib/numeric/number_format.h"
 #include "lib/numeric/tensor_stats.h"
-#include "lib/numeric/tile_scaling.h"
 #include "lib/quant/calibration_file.h"
 #include "lib/quant/output_comparison.h"
 #include "lib/quant/plan.h"
@@ -63,21 +63,16 @@ class FormatComparison {
   std::vector<ComparedOperand> Results() const;
 
  private:
-  // Scales of tiles that are found as the data comes, else a static one; neither where the operand
-  // is left out, or nothing was observed to take it from.
-  struct Rounding {
-    std::optional<TileScaling> dynamic;
-    std::optional<float> scale;
-    std::optional<float> limit;  // values are clipped to it on either side first
-  };
   struct ActivationState {
-    std::vector<Rounding> roundings;  // by choice, like the errors
+    // By choice, like the errors; none where the operand is left out, or nothing was observed to
+    // take a scale from.
+    std::vector<std::optional<FakeQuantize>> roundings;
     std::vector<ErrorMetrics> errors;
   };
 
-  Rounding MakeRounding(const FormatChoice& choice, int index, bool cached,
-                        const TensorStats& record,
-                        const std::map<int, ActivationScale>& written) const;
+  std::optional<FakeQuantize> MakeRounding(const FormatChoice& choice, int index, bool cached,
+                                           const TensorStats& record,
+                                           const std::map<int, ActivationScale>& written) const;
   // The weight's values under the choice of that number; -1: as they are.
   std::vector<float> DecodedWeight(int index, int choice) const;
   EncodedWeight Encoded(const TensorView& tensor, int index, const FormatChoice& choice) const;

@@ -27,14 +27,7 @@ uint64_t OnnxExporter::Write(const ExportRequest& request, const std::filesystem
                              LogSink& log) const {
   OnnxWritePlan plan;
   for (const LayerPlan& layer : request.plan.layers) plan.quantized.push_back(layer.quantized);
-  for (const auto& [index, operand] : request.plan.activations) {
-    OnnxActivationScale& scale = plan.activations[index];
-    scale.format = operand.format->name();
-    scale.scale = request.activation_scales.at(index);
-    scale.dynamic = operand.dynamic;
-    const auto limit = request.activation_limits.find(index);
-    if (limit != request.activation_limits.end()) scale.limit = limit->second;
-  }
+  plan.activations = request.activations;
   plan.encode = request.encode;
   plan.simulated = request.simulated;
   plan.inlined = request.inlined;

@@ -79,7 +79,7 @@ void SliceSample::Add(const TensorView& x) {
 
 void OutputObjective::Add(int activation, const TensorView& x) {
   const auto plan = plan_.activations.find(activation);
-  if (plan == plan_.activations.end() || !plan->second.rule->Searches()) return;
+  if (plan == plan_.activations.end() || plan->second.rule->search() == nullptr) return;
   samples_[activation].Add(x);
 }
 
@@ -116,12 +116,10 @@ std::optional<ScaleChoice> OutputObjective::Solve(
   const auto error = [&](float scale) {
     double sum = 0;
     for (size_t b = 0; b < batches.size(); ++b) {
-      rounded = batches[b].values;
-      if (operand.config.clip) {
-        const float limit = scale * target;
-        for (float& v : rounded) v = std::clamp(v, -limit, limit);
-      }
-      operand.format->QuantizeDequantize(rounded, ScaleOperand::One(scale), rounded);
+      rounded.resize(batches[b].values.size());
+      FakeQuantize how{operand.format, scale, {}, {}};
+      if (operand.config.clip) how.clip = scale * target;
+      how.Apply(-1, batches[b].shape, batches[b].values, rounded);
       for (const Reader& reader : readers) {
         const std::vector<float> y =
             reader.runner->Run(rounded, batches[b].shape, reader.weight, reader.weight_shape);
@@ -133,7 +131,7 @@ std::optional<ScaleChoice> OutputObjective::Solve(
     }
     return sum;
   };
-  return operand.rule->Search(stats.amax(), *operand.format, operand.params, error);
+  return operand.rule->search()->Search(stats.amax(), *operand.format, operand.params, error);
 }
 
 }  // namespace hif8

@@ -148,8 +148,9 @@ class Pipeline {
   }
 
   bool ComparesRules() const {
-    return std::any_of(options_.compare.begin(), options_.compare.end(),
-                       [](const auto& c) { return c.rule != nullptr && c.rule->NeedsData(); });
+    return std::any_of(options_.compare.begin(), options_.compare.end(), [](const auto& c) {
+      return c.rule != nullptr && c.rule->traits().needs_data;
+    });
   }
 
   // Lets those who need more than statistics see what the pass observes.
@@ -157,7 +158,7 @@ class Pipeline {
     if (options_.delayed_study) {
       result_.delayed_study = std::make_shared<DelayedStudy>(result_.plan);
     }
-    if (in_.config.mse.objective == "output" && in_.source != nullptr) {
+    if (in_.config.mse.objective == MseObjective::kOutput && in_.source != nullptr) {
       objective_.emplace(in_.model, result_.plan, *in_.source);
     }
     // Who is shown tensors sees them one after the other: not where nobody looks.
@@ -171,7 +172,8 @@ class Pipeline {
   ScaleChoice SolveActivation(int index, const TensorStats& record) const {
     const OperandPlan& operand = result_.plan.activations.at(index);
     if (operand.dynamic) return {};  // scales that are found at run time leave nothing to solve
-    const bool by_output = in_.config.mse.objective == "output" && operand.rule->Searches();
+    const bool by_output =
+        in_.config.mse.objective == MseObjective::kOutput && operand.rule->search() != nullptr;
     if (by_output && objective_) {
       const auto encode = [this](int weight) {
         WeightResult unused;
@@ -199,7 +201,8 @@ class Pipeline {
       if (plan == result_.plan.activations.end()) return std::nullopt;
       const OperandPlan& operand = plan->second;
       if (operand.NeedsData() && stats.count() == 0) return std::nullopt;
-      return Quantized(SolveActivation(index, stats), operand);
+      const ScaleChoice choice = SolveActivation(index, stats);
+      return QuantizedActivation{operand.With(choice), choice.reference, {}};
     };
     propagation.encode = [this](int index) -> std::optional<EncodedWeight> {
       if (!result_.plan.weights.contains(index)) return std::nullopt;
@@ -209,19 +212,9 @@ class Pipeline {
     return propagation;
   }
 
-  static QuantizedActivation Quantized(const ScaleChoice& choice, const OperandPlan& operand) {
-    return {choice.scale,
-            choice.reference,
-            operand.format->OverflowThreshold(),
-            operand.config.clip && operand.NeedsData(),
-            operand.format,
-            operand.dynamic,
-            {}};
-  }
-
   StatsFile Observe(const std::vector<int>& wanted) {
     StatsFile stats;
-    const bool propagate = in_.config.propagate == "quantized";
+    const bool propagate = in_.config.propagate == Propagate::kQuantized;
     std::vector<TensorStats> records =
         propagate ? in_.source->CollectPropagated(wanted, MakePropagation())
                   : in_.source->Collect(wanted);
@@ -309,19 +302,15 @@ class Pipeline {
     for (const auto& [index, plan] : result_.plan.weights) {
       if (in_.exporter.Writes(index)) result_.weights[index];
     }
-    std::map<int, float> scales;
-    std::map<int, float> limits;
+    std::map<int, FakeQuantize> activations;
     for (const auto& [index, scale] : result_.activations) {
-      scales[index] = scale.choice.scale;
-      const QuantizedActivation how = Quantized(scale.choice, result_.plan.activations.at(index));
-      if (how.clip) limits[index] = how.reference;
+      activations[index] = result_.plan.activations.at(index).With(scale.choice);
     }
     const std::function<EncodedWeight(int)> encode = [&](int index) {
       CheckInterrupt();
       return Encode(index, &result_.weights.at(index));
     };
-    ExportRequest request{result_.plan,       scales,          limits, encode,
-                          options_.simulated, options_.inlined};
+    ExportRequest request{result_.plan, activations, encode, options_.simulated, options_.inlined};
     // On what was read back, beside the writing, which leaves processors idle.
     BackgroundTasks measuring;
     if (!options_.simulated) {
@@ -355,7 +344,8 @@ class Pipeline {
     std::map<int, QuantizedActivation> quantized;
     for (const auto& [index, scale] : result_.activations) {
       QuantizedActivation& entry = quantized[index];
-      entry = Quantized(scale.choice, result_.plan.activations.at(index));
+      entry.how = result_.plan.activations.at(index).With(scale.choice);
+      entry.reference = scale.choice.reference;
       if (options_.compare.empty() || comparison == nullptr) continue;
       entry.visit = [comparison, at = index](const TensorView& x) {
         comparison->AddActivation(at, x);

@@ -29,8 +29,8 @@ void CheckRequests(const PipelineInputs& inputs, const PipelineOptions& options)
                          " is measured of a language model's checkpoint only",
                      "known for this model: network_sqnr, network_cosine, argmax_agreement");
   }
-  const bool propagated = inputs.config.propagate == "quantized";
-  if (propagated || inputs.config.mse.objective == "output") {
+  const bool propagated = inputs.config.propagate == Propagate::kQuantized;
+  if (propagated || inputs.config.mse.objective == MseObjective::kOutput) {
     const std::string key = propagated ? "propagate: quantized" : "mse.objective: output";
     throw UsageError(key +
                          " chooses scales for the layers that are quantized, so that layers "

@@ -54,7 +54,7 @@ std::string KeptBecause(const Layer& layer, const QuantConfig& config, const Lay
   if (!layer.unsupported.empty()) return layer.unsupported;
   if (layer.optional) {
     const bool asked = (layer.option == "attention" && config.attention) ||
-                       (layer.option == "kv_cache" && config.kv_cache.rule != "off") ||
+                       (layer.option == "kv_cache" && config.kv_cache.rule != kRuleOff) ||
                        (layer.option == "embeddings" && config.embeddings) ||
                        (layer.option == "lm_head" && config.lm_head);
     const char* value = layer.option == "kv_cache" ? ".rule" : ": true";
@@ -101,6 +101,15 @@ class Planner {
   }
 
  private:
+  const Calibrator& Rule(const OperandConfig& config) const {
+    return context_.rules.Get(config.rule);
+  }
+  // The rule that converts without looking at data, and the one for scales of tiles.
+  const Calibrator& NoDataRule() const {
+    return RuleWith(context_.rules, &RuleTraits::needs_data, false);
+  }
+  const Calibrator& TileRule() const { return RuleWith(context_.rules, &RuleTraits::tiles, true); }
+
   void CheckPatterns() const {
     std::vector<std::string> names;
     for (const Layer& layer : model_.layers()) names.push_back(layer.name);
@@ -110,7 +119,7 @@ class Planner {
   OperandPlan MakeOperand(const OperandConfig& config) const {
     OperandPlan operand;
     operand.format = &context_.formats.Get(config.format);
-    operand.rule = &context_.rules.Get(config.rule);
+    operand.rule = &Rule(config);
     operand.config = config;
     operand.params = MakeScaleParams(config, config_);
     return operand;
@@ -154,7 +163,7 @@ class Planner {
 
   // For an input that no run observes: only the weight has scales.
   OperandPlan Converted(const Activation& activation, OperandConfig config) const {
-    config.rule = "cast";
+    config.rule = NoDataRule().name();
     OperandPlan plan = MakeActivation(activation, config);
     plan.note = "behind the blocks that a run computes: its input is converted without a scale";
     return plan;
@@ -164,11 +173,11 @@ class Planner {
     const std::optional<TileScales> tiles = context_.formats.Get(config.format).tile_scales();
     if (tiles) {
       config.granularity = GranularityOf(tiles->weight);
-      if (tiles->encoding == ScaleEncoding::kE8M0 && config.rule != "max") {
+      if (tiles->encoding == ScaleEncoding::kE8M0 && !Rule(config).traits().tiles) {
         throw UsageError("weights of format '" + config.format + "' with rule '" + config.rule +
                              "': its scales are powers of two that follow from the largest "
                              "magnitude of each group",
-                         "use rule max for these layers");
+                         "use rule " + std::string(TileRule().name()) + " for these layers");
       }
     }
     WeightPlan plan;
@@ -199,22 +208,22 @@ class Planner {
     if (tiles) {
       config.granularity = GranularityOf(tiles->activation);
       // Scales that belong to the format need no data, which is all that `cast` asks for.
-      if (config.rule == "cast") config.rule = "max";
+      if (!Rule(config).traits().needs_data) config.rule = TileRule().name();
     }
-    if (config.rule == "cast") config.granularity = Granularity::kTensor;
+    if (!Rule(config).traits().needs_data) config.granularity = Granularity::kTensor;
     OperandPlan plan = MakeOperand(config);
     if (config.granularity == Granularity::kTensor) return plan;
-    if (config.rule != "max") {
+    if (!plan.rule->traits().tiles) {
       throw UsageError("activations of format '" + config.format + "' with granularity " +
-                           std::string(GranularityName(config.granularity)) + " and rule '" +
-                           config.rule + "': such scales are found when the model runs",
-                       "use rule max for these layers, or granularity tensor");
+                           std::string(NameOf(config.granularity)) + " and rule '" + config.rule +
+                           "': such scales are found when the model runs",
+                       "use rule " + std::string(TileRule().name()) +
+                           " for these layers, or granularity tensor");
     }
     if (activation.mixed_axes) {
       throw UsageError("the layers that read '" + activation.name +
                            "' sum over different dimensions of it, so that scales per " +
-                           std::string(GranularityName(config.granularity)) +
-                           " would suit one of them only",
+                           std::string(NameOf(config.granularity)) + " would suit one of them only",
                        "keep one of these layers, or use granularity tensor for them");
     }
     plan.dynamic = TileScaling{tiles ? tiles->activation : ActivationTile(config.granularity),
@@ -256,6 +265,12 @@ std::string UnusableBecause(const TensorStats& stats) {
 
 }  // namespace
 
+FakeQuantize OperandPlan::With(const ScaleChoice& choice) const {
+  FakeQuantize how{format, choice.scale, {}, dynamic};
+  if (config.clip && NeedsData()) how.clip = choice.reference;
+  return how;
+}
+
 uint64_t StoredBytes(const WeightPlan& plan) {
   const bool power = plan.format->scale_encoding() == ScaleEncoding::kE8M0;
   const size_t scale = power ? 1 : plan.params.scale_dtype == ScaleDType::kBF16 ? 2 : 4;
@@ -273,7 +288,8 @@ std::vector<bool> QuantPlan::QuantizedLayers() const {
 std::vector<int> QuantPlan::ObservedActivations(bool dynamic) const {
   std::vector<int> wanted;
   for (const auto& [index, operand] : activations) {
-    if (operand.NeedsData() || (dynamic && operand.rule->NeedsData())) wanted.push_back(index);
+    if (operand.NeedsData() || (dynamic && operand.rule->traits().needs_data))
+      wanted.push_back(index);
   }
   return wanted;
 }

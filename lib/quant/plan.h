@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/model/model.h"
+#include "lib/numeric/fake_quantize.h"
 #include "lib/numeric/number_format.h"
 #include "lib/numeric/tensor_stats.h"
 #include "lib/numeric/tile_scaling.h"
@@ -27,7 +28,9 @@ struct OperandPlan {
   std::optional<TileScaling> dynamic;
 
   // The scale must come from calibration data.
-  bool NeedsData() const { return !dynamic && rule->NeedsData(); }
+  bool NeedsData() const { return !dynamic && rule->traits().needs_data; }
+  // Returns how an activation is fake-quantized with a scale that was chosen for it.
+  FakeQuantize With(const ScaleChoice& choice) const;
 };
 
 struct WeightPlan : OperandPlan {

@@ -73,13 +73,13 @@ RareExperts TreatRareExperts(const Model& model, const ExpertsConfig& config,
     for (const Expert& e : experts) {
       if (e.rows >= enough) continue;
       const std::string why = Seen(e, config.min_rows);
-      if (config.rare == "error") {
+      if (config.rare == RarePolicy::kError) {
         throw ModelError("expert '" + model.layers()[e.layers.front()].name + "' " + why,
                          "give more data, lower experts.min_rows, or set experts.rare to pooled or "
                          "keep",
                          model.path().string());
       }
-      if (config.rare == "keep") {
+      if (config.rare == RarePolicy::kKeep) {
         for (const size_t layer : e.layers) {
           plan->layers[layer] = {false, "the expert " + why};
           result.kept.push_back(model.layers()[layer].name);

@@ -155,7 +155,8 @@ WeightScales SolveWeight(const std::string& name, const FloatSource& weight,
   std::vector<ScaleChoice> choices(layout.scale_count());
   std::atomic<bool> finite = true;
   const size_t run = RunOf(layout);
-  if (power || rule.AmaxDecides()) {
+  const AmaxSolver* const by_amax = rule.amax_solver();
+  if (power || by_amax != nullptr) {
     const std::vector<uint32_t> largest = LargestOfTiles(weight, layout);
     finite = std::all_of(largest.begin(), largest.end(),
                          [](uint32_t bits) { return bits < kInfinityBits; });
@@ -165,7 +166,7 @@ WeightScales SolveWeight(const std::string& name, const FloatSource& weight,
         choices[index].amax = amax;
         choices[index].scale = E8M0Value(E8M0FromAmax(amax, format));
       } else {
-        choices[index] = rule.SolveAmax(amax, format, params);
+        choices[index] = by_amax->SolveAmax(amax, format, params);
       }
     }
   } else if (run > kMostHeld) {

@@ -14,23 +14,23 @@
 #include "lib/model/graph.h"
 #include "lib/model/model.h"
 #include "lib/numeric/error_metrics.h"
-#include "lib/numeric/number_format.h"
+#include "lib/numeric/fake_quantize.h"
 #include "lib/numeric/tensor_stats.h"
-#include "lib/numeric/tile_scaling.h"
 
 namespace hif8 {
 
-// What a quantized activation looks like to the measuring pass.
+// A quantized activation as the measuring pass sees it.
 struct QuantizedActivation {
-  float scale = 1;
-  float reference = 0;           // magnitude that was mapped to the target, for the exceeded rate
-  float overflow_threshold = 0;  // of |x / scale|
-  bool clip = false;             // values are clipped to +-reference first
-  const NumberFormat* format = nullptr;  // null: the format of the written file
-  // Scales are found in the data, tile by tile: `scale` and `reference` mean nothing then.
-  std::optional<TileScaling> dynamic = {};
-  // Is shown every tensor of it in the original network, beside the measuring; may be empty.
+  FakeQuantize how;
+  float reference = 0;  // magnitude that was mapped to the target, for the exceeded rate
+  // Called with every tensor of it in the original network, beside the measuring; may be empty.
   std::function<void(const TensorView&)> visit = {};
+
+  // Counts values of the original network that a static scale sends out of its range.
+  void CountRange(std::span<const float> x, ErrorMetrics* metrics) const {
+    if (how.dynamic) return;
+    metrics->CountRange(x, how.scale, how.format->OverflowThreshold(), reference);
+  }
 };
 
 // Errors of one network output.

@@ -70,22 +70,12 @@ class CapturedSource : public ActivationSource {
       const auto found = quantized.find(activation);
       if (found == quantized.end()) return;
       const QuantizedActivation& q = found->second;
-      const NumberFormat* format = q.format;
-      if (format == nullptr) format = &formats_.Get(formats_.names().front());
       const std::span<const float> x = AsFloats(tensor, &buffer);
-      rounded.assign(x.begin(), x.end());
-      if (q.clip) {
-        for (float& value : rounded) value = std::clamp(value, -q.reference, q.reference);
-      }
-      ErrorMetrics& error = m.activation[static_cast<size_t>(activation)];
-      if (q.dynamic) {
-        QuantizeDequantizeDynamic(*format, *q.dynamic,
-                                  model_.activations()[static_cast<size_t>(activation)].input_axis,
-                                  tensor.shape, rounded, rounded);
-      } else {
-        format->QuantizeDequantize(rounded, ScaleOperand::One(q.scale), rounded);
-        error.CountRange(x, q.scale, q.overflow_threshold, q.reference);
-      }
+      rounded.resize(x.size());
+      const auto at = static_cast<size_t>(activation);
+      ErrorMetrics& error = m.activation[at];
+      q.how.Apply(model_.activations()[at].input_axis, tensor.shape, x, rounded);
+      q.CountRange(x, &error);
       error.Add(x, rounded);
       if (q.visit) q.visit(tensor);
     });

@@ -60,8 +60,6 @@ class MeasurePass {
     measurement_.output.resize(checkpoint_.layers().size());
     measurement_.accumulated.resize(checkpoint_.layers().size());
     measurement_.samples = run_.samples();
-    activation_format_ = written_.number_format();
-    if (activation_format_.empty()) activation_format_ = formats.names().front();
   }
 
   // One measurement for each network, with layers and activations where those are compared.
@@ -102,7 +100,7 @@ class MeasurePass {
     }
     PartOptions options;
     options.mode = mode;
-    options.inputs = QuantizedInputs(checkpoint_, quantized_, prefix, layers, activation_format_);
+    options.inputs = QuantizedInputs(checkpoint_, quantized_, prefix, layers);
     for (const PartLayer& layer : layers) {
       const std::string tensor = prefix + layer.name + ".weight";
       if (checkpoint_.Locate(tensor).tensor != nullptr && IsQuantized(tensor, other)) {
@@ -353,7 +351,6 @@ class MeasurePass {
   bool comparing_layers_;  // one other network, compared layer by layer
   std::vector<OtherNetwork> others_;
   MemoryPlan memory_;
-  std::string activation_format_;
   std::unique_ptr<HiddenStates> original_;
   std::vector<TokenScores> scores_;
 };

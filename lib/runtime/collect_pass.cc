@@ -160,8 +160,7 @@ void CollectPass::RunQuantized(int64_t block, const std::vector<PartLayer>& laye
     options.weights.insert(layer.name);
     encoded_[tensor->name()] = std::move(*encoded);
   }
-  options.inputs =
-      QuantizedInputs(checkpoint_, quantized, prefix, layers, formats_.names().front());
+  options.inputs = QuantizedInputs(checkpoint_, quantized, prefix, layers);
   const PartSession& session = parts_.dense.Get(options);
   std::vector<TensorStats> none(stats.size());
   sink_.Aim(session.part, prefix, checkpoint_, &none);

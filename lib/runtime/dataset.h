@@ -26,24 +26,33 @@
 #include <span>
 #include <string>
 
+#include "lib/core/enum_names.h"
 #include "lib/core/log.h"
 #include "lib/model/graph.h"
 #include "lib/runtime/named_tensors.h"
 
 namespace hif8 {
 
+enum class ImageLayout { kNchw, kNhwc };
+template <>
+inline constexpr EnumTable<ImageLayout, 2> kEnumNames<ImageLayout>{
+    {{ImageLayout::kNchw, "nchw"}, {ImageLayout::kNhwc, "nhwc"}}};
+
+enum class ImageChannels { kRgb, kBgr, kGray };
+template <>
+inline constexpr EnumTable<ImageChannels, 3> kEnumNames<ImageChannels>{
+    {{ImageChannels::kRgb, "rgb"}, {ImageChannels::kBgr, "bgr"}, {ImageChannels::kGray, "gray"}}};
+
 // How an image becomes a tensor: decoded to 8 bits a channel, resized (triangle filter, widened
 // when shrinking), scaled to [0, 1], then (v - mean) / std per channel in the order of `channels`.
 // An input of type U8 gets the values 0 to 255 instead, and no mean or std.
 struct ImageOptions {
-  enum class Layout { kNchw, kNhwc };
-  enum class Channels { kRgb, kBgr, kGray };
-  int64_t height = 224;  // where the model's input leaves them open
-  int64_t width = 224;
-  std::array<float, 3> mean = {0, 0, 0};
-  std::array<float, 3> std = {1, 1, 1};
-  Layout layout = Layout::kNchw;
-  Channels channels = Channels::kRgb;
+  std::array<int64_t, 2> size = {224, 224};  // height and width, where the input leaves them open
+  std::array<double, 3> mean = {0, 0, 0};    // per channel, of values in [0, 1]
+  std::array<double, 3> std = {1, 1, 1};     // per channel, > 0
+  ImageLayout layout = ImageLayout::kNchw;
+  ImageChannels channels = ImageChannels::kRgb;
+  bool operator==(const ImageOptions&) const = default;
 };
 
 enum class LeadingDimension {

@@ -33,10 +33,10 @@ class ImageFile : public DataFile {
  public:
   ImageFile(const std::filesystem::path& path, const ImageOptions& options, const GraphValue& input)
       : options_(options), path_(path) {
-    channels_ = options.channels == ImageOptions::Channels::kGray ? 1 : 3;
-    nchw_ = options.layout == ImageOptions::Layout::kNchw;
-    height_ = options.height;
-    width_ = options.width;
+    channels_ = options.channels == ImageChannels::kGray ? 1 : 3;
+    nchw_ = options.layout == ImageLayout::kNchw;
+    height_ = options.size[0];
+    width_ = options.size[1];
     // Positions of height and width, counted from the back: a model may have no batch dimension.
     const size_t rank = input.rank_known && input.shape.size() == 3 ? 3 : 4;
     const size_t h = rank - (nchw_ ? 2 : 3);
@@ -72,7 +72,7 @@ class ImageFile : public DataFile {
     Tensor tensor = Tensor::Allocate(to_bytes ? DType::kU8 : DType::kF32, array.shape, &bytes);
     const auto area = static_cast<size_t>(height_ * width_);
     const auto channels = static_cast<size_t>(channels_);
-    const bool bgr = options_.channels == ImageOptions::Channels::kBgr;
+    const bool bgr = options_.channels == ImageChannels::kBgr;
     for (size_t p = 0; p < area; ++p) {
       for (size_t c = 0; c < channels; ++c) {
         const float value = pixels[p * channels + (bgr ? channels - 1 - c : c)];
@@ -81,7 +81,8 @@ class ImageFile : public DataFile {
           bytes[at] = static_cast<std::byte>(std::lround(value));
         } else {
           reinterpret_cast<float*>(bytes)[at] =
-              (value / 255.0f - options_.mean[c]) / options_.std[c];
+              (value / 255.0f - static_cast<float>(options_.mean[c])) /
+              static_cast<float>(options_.std[c]);
         }
       }
     }

@@ -63,9 +63,7 @@ class MeasureSink : public TapSink {
     if (tap.kind == TapKind::kOutput) return measurement_->output[at].Add(a, b);
     const QuantizedActivation& q = quantized_.at(tap.index);
     measurement_->activation[at].Add(a, b);
-    if (!q.dynamic) {
-      measurement_->activation[at].CountRange(a, q.scale, q.overflow_threshold, q.reference);
-    }
+    q.CountRange(a, &measurement_->activation[at]);
     if (q.visit) q.visit(x);
   }
 

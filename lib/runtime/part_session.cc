@@ -17,10 +17,10 @@ std::string KeyOf(const PartOptions& options) {
   for (const std::string& name : options.observed) key += "\n" + name;
   key += "\n";
   for (const auto& [name, input] : options.inputs) {
-    key += "\n" + name + (input.clip ? " clipped " : " ") + input.format;
-    if (input.dynamic) {
-      key += " " + std::to_string(input.axis) + " " + std::to_string(input.dynamic->tile.inputs) +
-             (input.dynamic->power_of_two ? " power " : " ") + ShortestText(input.dynamic->target);
+    key += "\n" + name + (input.how->clip ? " clipped " : " ") + QuantizeOperator(input);
+    if (const auto& dynamic = input.how->dynamic) {
+      key += " " + std::to_string(input.axis) + " " + std::to_string(dynamic->tile.inputs) +
+             (dynamic->power_of_two ? " power " : " ") + ShortestText(dynamic->target);
     }
   }
   key += "\n";
@@ -55,7 +55,7 @@ const PartSession& PartSessions::Get(const PartOptions& options) {
                                    [&](const NativeOperator& o) { return o.name == op; });
     if (known) continue;
     settings.operators.push_back(
-        {kQuantizeDomain, op, &formats_.Get(input.format), input.dynamic.has_value()});
+        {kQuantizeDomain, op, input.how->format, input.how->dynamic.has_value()});
   }
   entry.session = std::make_unique<Session>(entry.part.graph, settings);
   return entry;
@@ -102,8 +102,7 @@ NamedTensors ConstantLoader::Load(std::span<const PartGraph* const> parts,
 
 std::map<std::string, QuantizedInput> QuantizedInputs(
     const Checkpoint& checkpoint, const std::map<int, QuantizedActivation>& quantized,
-    const std::string& prefix, const std::vector<PartLayer>& layers,
-    const std::string& usual_format) {
+    const std::string& prefix, const std::vector<PartLayer>& layers) {
   std::map<std::string, QuantizedInput> inputs;
   for (const PartLayer& layer : layers) {
     for (const std::string& name : {layer.activation, layer.second_activation}) {
@@ -111,9 +110,7 @@ std::map<std::string, QuantizedInput> QuantizedInputs(
       const int index = checkpoint.ActivationIndex(prefix + name);
       const auto found = quantized.find(index);
       if (found == quantized.end()) continue;
-      const NumberFormat* format = found->second.format;
-      inputs[name] = {format != nullptr ? std::string(format->name()) : usual_format,
-                      found->second.clip, found->second.dynamic,
+      inputs[name] = {&found->second.how,
                       checkpoint.activations()[static_cast<size_t>(index)].input_axis};
     }
   }
@@ -122,14 +119,14 @@ std::map<std::string, QuantizedInput> QuantizedInputs(
 
 void AddScales(const Checkpoint& checkpoint, const std::map<int, QuantizedActivation>& quantized,
                const PartGraph& part, const std::string& prefix, NamedTensors* inputs) {
-  const auto find = [&](const std::string& name) -> const QuantizedActivation& {
-    return quantized.at(checkpoint.ActivationIndex(prefix + name));
+  const auto find = [&](const std::string& name) -> const FakeQuantize& {
+    return quantized.at(checkpoint.ActivationIndex(prefix + name)).how;
   };
   for (const std::string& name : part.scales) {
     (*inputs)[name + ":scale"] = FloatTensor({&find(name).scale, 1}, {});
   }
-  for (const std::string& name : part.limits) {
-    (*inputs)[name + ":limit"] = FloatTensor({&find(name).reference, 1}, {});
+  for (const std::string& name : part.clips) {
+    (*inputs)[name + ":clip"] = FloatTensor({&*find(name).clip, 1}, {});
   }
 }
 

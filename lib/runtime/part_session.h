@@ -75,14 +75,13 @@ class ConstantLoader {
   QuantizedRows quantized_;
 };
 
-// The activations of a part that are quantized. `quantized` is indexed like
-// checkpoint.activations().
+// Returns the activations of a part that are quantized; they point into `quantized`, which is
+// indexed like checkpoint.activations().
 std::map<std::string, QuantizedInput> QuantizedInputs(
     const Checkpoint& checkpoint, const std::map<int, QuantizedActivation>& quantized,
-    const std::string& prefix, const std::vector<PartLayer>& layers,
-    const std::string& usual_format);
+    const std::string& prefix, const std::vector<PartLayer>& layers);
 
-// Their scales and limits as inputs of the part's graph; they point into `quantized`.
+// Adds their scales and clips as inputs of the part's graph; they point into `quantized`.
 void AddScales(const Checkpoint& checkpoint, const std::map<int, QuantizedActivation>& quantized,
                const PartGraph& part, const std::string& prefix, NamedTensors* inputs);
 

@@ -83,12 +83,10 @@ class OriginalSink : public TapSink {
     AddPair(&metrics, x, y);
     const auto found = options_.quantized.find(taps_[static_cast<size_t>(id)].index);
     if (found == options_.quantized.end()) return;
-    const QuantizedActivation& how = found->second;
-    if (!how.dynamic) {
-      std::vector<float> buffer;
-      metrics.CountRange(AsFloats(x, &buffer), how.scale, how.overflow_threshold, how.reference);
-    }
-    if (how.visit) how.visit(x);
+    const QuantizedActivation& activation = found->second;
+    std::vector<float> buffer;
+    if (!activation.how.dynamic) activation.CountRange(AsFloats(x, &buffer), &metrics);
+    if (activation.visit) activation.visit(x);
   }
 
  private:

@@ -43,7 +43,7 @@ Shape ChooseShape(const GraphValue& input, std::span<const GraphValue> inputs,
     } else if (d == 0 || Contains(name, "batch")) {
       shape[d] = 1;
     } else if (is_image && (d == height || d == height + 1)) {
-      shape[d] = d == height ? image.height : image.width;
+      shape[d] = d == height ? image.size[0] : image.size[1];
     } else if (d == 1 && shape.size() == 2 && IsFloat(input.dtype) &&
                !IsShared(name, input, inputs)) {
       shape[d] = kSignal;

@@ -1,18 +1,13 @@
 #include "lib/runtime/token_data.h"
 
 #include "lib/core/error.h"
-#include "lib/model/tokenizer/text_data.h"
 
 namespace hif8 {
 
-TokenData ReadTokenData(const std::filesystem::path& path, const TokenDataOptions& options) {
-  TextDataOptions text;
-  text.tokenizer_dir = options.tokenizer_folder;
-  text.sequence_length = options.sequence_length;
-  text.samples = options.samples;
+TokenData ReadTokenData(const std::filesystem::path& path, const TextDataOptions& options) {
   TokenData data;
   data.source = path.string();
-  for (const std::vector<int32_t>& ids : LoadTokenSequences(path, text)) {
+  for (const std::vector<int32_t>& ids : LoadTokenSequences(path, options)) {
     data.samples.emplace_back(ids.begin(), ids.end());
   }
   return data;

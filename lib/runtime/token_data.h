@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/model/tokenizer/text_data.h"
+
 namespace hif8 {
 
 struct TokenData {
@@ -13,14 +15,8 @@ struct TokenData {
   std::string source;  // file name, for errors
 };
 
-struct TokenDataOptions {
-  size_t samples = 0;                      // use the first so many; 0: all
-  size_t sequence_length = 512;            // text is cut into samples of so many tokens
-  std::filesystem::path tokenizer_folder;  // the checkpoint's, for text
-};
-
 // As LoadTokenSequences (lib/model/tokenizer/text_data.h) reads it; ids are not checked here.
-TokenData ReadTokenData(const std::filesystem::path& path, const TokenDataOptions& options);
+TokenData ReadTokenData(const std::filesystem::path& path, const TextDataOptions& options);
 
 // Throws kModel naming sample and position of an id that is not in [0, vocabulary), and for samples
 // without tokens or no samples at all.

@@ -146,7 +146,7 @@ nlohmann::json BenchLanguageModel(const std::filesystem::path& folder, const std
   LogSink& log = NullLog();
   const std::shared_ptr<const Checkpoint> checkpoint = Checkpoint::Open(folder);
   CheckpointSourceOptions options;
-  options.calibration = ReadTokenData(ids, {.tokenizer_folder = folder});
+  options.calibration = ReadTokenData(ids, {.tokenizer_dir = folder});
   double tokens = 0;
   for (const auto& sample : options.calibration.samples) {
     tokens += static_cast<double>(sample.size());

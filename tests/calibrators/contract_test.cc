@@ -73,10 +73,10 @@ TEST_F(ContractTest, NamesAndDescriptions) {
     EXPECT_EQ(rules.Get(name).name(), name);
     EXPECT_FALSE(rules.Get(name).description().empty());
   }
-  EXPECT_FALSE(rules.Get("cast").NeedsData());
+  EXPECT_FALSE(rules.Get("cast").traits().needs_data);
   for (const char* name : {"ema", "delayed"}) {
-    EXPECT_TRUE(rules.Get(name).OrderDependent());
-    EXPECT_FALSE(rules.Get(name).ForWeights());
+    EXPECT_TRUE(rules.Get(name).traits().order_dependent);
+    EXPECT_FALSE(rules.Get(name).traits().weights);
   }
 }
 
@@ -162,7 +162,7 @@ TEST_F(ContractTest, PiecesAgreeWithTheWhole) {
     };
     for (const ScaleParams& params : Variants()) {
       ForAll([&](const Calibrator& rule, const NumberFormat& format) {
-        if (!rule.ForWeights()) return;
+        if (!rule.traits().weights) return;
         SCOPED_TRACE(values.size());
         const ScaleChoice whole = rule.Solve(values, format, params);
         const ScaleChoice found = rule.SolvePieces(pieces, format, params);

@@ -152,7 +152,7 @@ TEST(DelayedScaling, RisingSeries) {
   for (int t = 0; t < 100; ++t) trace.push_back(1.0F + 0.01F * static_cast<float>(t));
   for (const DelayedRule rule :
        {DelayedRule::kMostRecent, DelayedRule::kExpSmooth, DelayedRule::kMax}) {
-    EXPECT_EQ(Exceeded(trace, Params(rule)).size(), 99U) << DelayedRuleName(rule);
+    EXPECT_EQ(Exceeded(trace, Params(rule)).size(), 99U) << NameOf(rule);
   }
   EXPECT_TRUE(Exceeded(trace, Params(DelayedRule::kCurrent)).empty());
 }
@@ -163,7 +163,7 @@ TEST(DelayedScaling, NanStepUpdatesNothingAndRestarts) {
     EXPECT_EQ(replay.Step(8), 8);  // the first step uses its own
     EXPECT_EQ(*replay.Estimate(), 8);
     replay.Step(kNan);
-    EXPECT_FALSE(replay.Estimate().has_value()) << DelayedRuleName(rule);
+    EXPECT_FALSE(replay.Estimate().has_value()) << NameOf(rule);
     EXPECT_TRUE(replay.history().empty());
     EXPECT_EQ(replay.Step(2), 2);  // as if it were the first
     EXPECT_EQ(*replay.Estimate(), 2);
@@ -192,12 +192,9 @@ TEST(DelayedScaling, StateIsWhatTheNextRunNeeds) {
 
 TEST(DelayedScaling, RuleNames) {
   for (const DelayedRule rule : kRules) {
-    DelayedRule parsed{};
-    EXPECT_TRUE(ParseDelayedRule(DelayedRuleName(rule), &parsed));
-    EXPECT_EQ(parsed, rule);
+    EXPECT_EQ(FromName<DelayedRule>(NameOf(rule)), rule);
   }
-  DelayedRule rule{};
-  EXPECT_FALSE(ParseDelayedRule("newest", &rule));
+  EXPECT_FALSE(FromName<DelayedRule>("newest").has_value());
 }
 
 }  // namespace

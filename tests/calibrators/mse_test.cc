@@ -121,8 +121,8 @@ TEST_F(MseTest, MoreValuesThanAHistogramHolds) {
 TEST_F(MseTest, FewerCandidates) {
   const std::vector<float> x = Draw(Shape1D::kNormal, 2000, 9);
   ScaleParams params;
-  params.mse_steps_per_octave = 1;
-  params.mse_octaves = 0.5;  // rounds to one step on either side
+  params.mse.steps_per_octave = 1;
+  params.mse.octaves = 0.5;  // rounds to one step on either side
   const float s_max = BuiltinCalibrators().Get("max").Solve(x, *formats_[0], {}).scale;
   const float scale = rule_.Solve(x, *formats_[0], params).scale;
   EXPECT_GE(scale, s_max / 4);

@@ -82,8 +82,8 @@ OnnxWritePlan PlanOf(const OnnxModel& model, const Scheme& scheme) {
   OnnxWritePlan plan;
   plan.quantized.assign(model.layers().size(), true);
   for (size_t i = 0; i < model.activations().size(); ++i) {
-    OnnxActivationScale& scale = plan.activations[static_cast<int>(i)];
-    scale.format = scheme.format;
+    FakeQuantize& scale = plan.activations[static_cast<int>(i)];
+    scale.format = &BuiltinFormats().Get(scheme.format);
     scale.dynamic = scheme.activation;
   }
   plan.encode = [&](int weight) { return Encode(model, weight, scheme); };

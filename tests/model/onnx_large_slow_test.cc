@@ -67,7 +67,7 @@ TEST(OnnxLarge, LoadsRunsAndIsWritten) {
 
   OnnxWritePlan plan;
   plan.quantized = {true};
-  plan.activations[0] = {"hif8", 3.0F / 16};
+  plan.activations[0] = {&BuiltinFormats().Get("hif8"), 3.0F / 16};
   plan.encode = [&](int) {
     const NumberFormat& format = BuiltinFormats().Get("hif8");
     EncodedWeight encoded{"hif8", model->weights()[0].channels, {}, {}};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/builtin.h"
 #include "tests/model/onnx_builder.h"
 #include "tests/model/onnx_stock.h"
 
@@ -64,7 +65,7 @@ OnnxWritePlan ReferenceQuantizer::PlanAll() const {
   OnnxWritePlan plan;
   for (const Layer& layer : model_.layers()) plan.quantized.push_back(layer.unsupported.empty());
   for (size_t i = 0; i < model_.activations().size(); ++i) {
-    plan.activations[static_cast<int>(i)] = {"hif8", 1.0F / 16};
+    plan.activations[static_cast<int>(i)] = {&BuiltinFormats().Get("hif8"), 1.0F / 16};
   }
   plan.encode = [copy = *this](int weight) { return copy.Encode(weight); };
   return plan;

@@ -35,10 +35,10 @@ class FakeFormat : public NumberFormat {
 
 class FakeRule : public Calibrator {
  public:
-  FakeRule(std::string name, bool weights) : name_(std::move(name)), weights_(weights) {}
+  FakeRule(std::string name, const RuleTraits& traits) : name_(std::move(name)), traits_(traits) {}
   std::string_view name() const override { return name_; }
   std::string_view description() const override { return "for tests"; }
-  bool ForWeights() const override { return weights_; }
+  const RuleTraits& traits() const override { return traits_; }
   ScaleChoice Solve(std::span<const float>, const NumberFormat&,
                     const ScaleParams&) const override {
     return {};
@@ -49,7 +49,7 @@ class FakeRule : public Calibrator {
 
  private:
   std::string name_;
-  bool weights_;
+  RuleTraits traits_;
 };
 
 struct FakeRegistries {
@@ -60,12 +60,15 @@ struct FakeRegistries {
   FakeRegistries() {
     formats.Add("tapered", std::make_shared<FakeFormat>("tapered", 32768.f, 16.f, false));
     formats.Add("flat8", std::make_shared<FakeFormat>("flat8", 448.f, 448.f, true));
-    for (const char* name : {"max", "percentile", "mse", "cast"}) {
-      rules.Add(name, std::make_shared<FakeRule>(name, true));
-    }
-    for (const char* name : {"ema", "delayed"}) {
-      rules.Add(name, std::make_shared<FakeRule>(name, false));
-    }
+    const auto add = [this](const char* name, const RuleTraits& traits) {
+      rules.Add(name, std::make_shared<FakeRule>(name, traits));
+    };
+    add("max", {.caches = true, .tiles = true});
+    add("percentile", {.caches = true, .settings = "percentile"});
+    add("mse", {.caches = true, .settings = "mse"});
+    add("cast", {.needs_data = false});
+    add("ema", {.weights = false, .order_dependent = true});
+    add("delayed", {.weights = false, .order_dependent = true, .settings = "delayed"});
   }
 };
 

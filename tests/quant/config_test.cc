@@ -53,26 +53,26 @@ TEST_F(ConfigTest, DefaultsAreThoseOfTheDocumentedRecipe) {
   EXPECT_EQ(c.kv_cache.rule, "off");
   EXPECT_EQ(c.kv_cache.target, 16);
   EXPECT_FALSE(c.attention);
-  EXPECT_EQ(c.delayed.rule, "max");
+  EXPECT_EQ(c.delayed.rule, DelayedRule::kMax);
   EXPECT_EQ(c.delayed.history, 64);
   EXPECT_EQ(c.delayed.interval, 10);
   EXPECT_EQ(c.delayed.alpha, 0.1);
-  EXPECT_EQ(c.mse.objective, "tensor");
+  EXPECT_EQ(c.mse.objective, MseObjective::kTensor);
   EXPECT_EQ(c.mse.steps_per_octave, 12);
   EXPECT_EQ(c.mse.octaves, 4);
   EXPECT_EQ(c.experts.min_rows, 32);
-  EXPECT_EQ(c.experts.rare, "pooled");
+  EXPECT_EQ(c.experts.rare, RarePolicy::kPooled);
   EXPECT_FALSE(c.experts.route_all);
   EXPECT_EQ(c.high_precision_layers, 0);
-  EXPECT_EQ(c.propagate, "original");
+  EXPECT_EQ(c.propagate, Propagate::kOriginal);
   EXPECT_TRUE(c.keep.empty() && c.only.empty() && c.overrides.empty());
   EXPECT_EQ(c.data.samples, 0);
   EXPECT_EQ(c.data.sequence_length, 512);
   EXPECT_THAT(c.data.image.size, ElementsAre(224, 224));
   EXPECT_THAT(c.data.image.mean, ElementsAre(0, 0, 0));
   EXPECT_THAT(c.data.image.std, ElementsAre(1, 1, 1));
-  EXPECT_EQ(c.data.image.layout, "nchw");
-  EXPECT_EQ(c.data.image.channels, "rgb");
+  EXPECT_EQ(c.data.image.layout, ImageLayout::kNchw);
+  EXPECT_EQ(c.data.image.channels, ImageChannels::kRgb);
 }
 
 TEST_F(ConfigTest, BuiltInRecipes) {
@@ -250,8 +250,8 @@ TEST_F(ConfigTest, ParamsForRulesComeFromOperandAndRecipe) {
   EXPECT_EQ(p.percentile, 97);
   EXPECT_TRUE(p.power_of_two);
   EXPECT_EQ(p.scale_dtype, ScaleDType::kBF16);
-  EXPECT_EQ(p.mse_steps_per_octave, 5);
-  EXPECT_EQ(p.mse_octaves, 1.5);
+  EXPECT_EQ(p.mse.steps_per_octave, 5);
+  EXPECT_EQ(p.mse.octaves, 1.5);
 }
 
 // A value for a key, drawn at random, as YAML; independent of how values are written.
@@ -289,6 +289,8 @@ std::string RandomValue(const Param& param, std::mt19937& random) {
     case ParamKind::kWeightRule:
     case ParamKind::kActivationRule:
       return pick % 2 == 0 ? "max" : "cast";
+    case ParamKind::kCacheRule:
+      return pick % 2 == 0 ? "off" : "mse";
     case ParamKind::kPattern:
       return kPatterns[pick % 3];
     case ParamKind::kPatternList:

@@ -116,7 +116,7 @@ TEST(LargeNetworkTest, ABillionParametersIn4GiB) {
   for (const int index : wanted) {
     const TensorStats& record = stats[static_cast<size_t>(index)];
     EXPECT_EQ(record.samples(), 8u);
-    activations[index] = {record.amax() / 16, record.amax(), 40960};
+    activations[index] = {{&BuiltinFormats().Get("hif8"), record.amax() / 16}, record.amax()};
   }
   const NumberFormat& format = BuiltinFormats().Get("hif8");
   ScaleParams params;

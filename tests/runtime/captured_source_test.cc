@@ -59,7 +59,7 @@ TEST_F(CapturedSourceTest, MeasuresTheInputs) {
   Put("0.safetensors", {{"net.a", "F32", {3}, test::F32Bytes({1.0f, 1.03f, 20})}});
   const auto source = Make();
   std::map<int, QuantizedActivation> quantized;
-  quantized[Activation("net.a")] = {1, 16, 40960, true};
+  quantized[Activation("net.a")] = {{.format = &BuiltinFormats().Get("hif8"), .clip = 16}, 16};
   const Measurement m = source->Measure({}, quantized, {});
   const ErrorMetrics& error = m.activation[static_cast<size_t>(Activation("net.a"))];
   // 1 is exact, 1.03 rounds to 1, 20 is clipped to 16.

@@ -58,7 +58,7 @@ std::map<int, QuantizedActivation> QuantizeMax(const std::shared_ptr<const Check
   std::map<int, QuantizedActivation> activations;
   for (const int index : wanted) {
     const float amax = stats[static_cast<size_t>(index)].amax();
-    activations[index] = {amax / 16, amax, 40960};
+    activations[index] = {{&BuiltinFormats().Get("hif8"), amax / 16}, amax};
   }
   WriteCheckpoint(
       *checkpoint, plan, BuiltinFormats(), [&](int index) { return EncodeMax(*checkpoint, index); },

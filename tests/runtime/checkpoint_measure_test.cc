@@ -95,7 +95,7 @@ TEST_F(CheckpointMeasureTest, LatentAttentionAndSharedExperts) {
                           NullLog());
   std::map<int, QuantizedActivation> all;
   for (size_t i = 0; i < checkpoint->activations().size(); ++i) {
-    all[static_cast<int>(i)] = {0.25f, 2.0f, 40960.0f};
+    all[static_cast<int>(i)] = {{&BuiltinFormats().Get("hif8"), 0.25f}, 2.0f};
   }
   const LayerSet layers(checkpoint->layers().size(), true);
   const Measurement m = source.Measure(folder.path(), all, layers);
@@ -118,7 +118,7 @@ TEST_F(CheckpointMeasureTest, ActivationsCacheAndProductsAreMeasured) {
                           NullLog());
   std::map<int, QuantizedActivation> all;
   for (size_t i = 0; i < checkpoint->activations().size(); ++i) {
-    all[static_cast<int>(i)] = {0.25f, 2.0f, 40960.0f};
+    all[static_cast<int>(i)] = {{&BuiltinFormats().Get("hif8"), 0.25f}, 2.0f};
   }
   const LayerSet layers(checkpoint->layers().size(), true);
   const Measurement m = source.Measure(folder.path(), all, layers);
@@ -186,7 +186,7 @@ TEST_F(CheckpointMeasureTest, PropagatedStatisticsComeFromTheQuantizedBlocksBefo
   // A scale for every activation changes what comes next.
   propagation.solve = [](int, const TensorStats& stats) -> std::optional<QuantizedActivation> {
     EXPECT_GT(stats.count(), 0u);
-    return QuantizedActivation{stats.amax() / 16, stats.amax(), 40960};
+    return QuantizedActivation{{&BuiltinFormats().Get("hif8"), stats.amax() / 16}, stats.amax()};
   };
   const auto both = source.CollectPropagated(all, propagation);
   const auto last = static_cast<size_t>(checkpoint->ActivationIndex("lm_head.input"));

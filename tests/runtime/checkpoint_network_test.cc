@@ -98,9 +98,9 @@ TEST(CheckpointNetworkSharedTest, TinyQwen3HasThePerplexityOfTheReference) {
 TEST(CheckpointNetworkSharedTest, TextAndIdsOfTheSameContentAreTheSameData) {
   const fs::path model = kShared / "tiny-qwen3";
   if (!fs::exists(model)) GTEST_SKIP() << "SKIPPED: no " << model;
-  TokenDataOptions options;
+  TextDataOptions options;
   options.sequence_length = 100;
-  options.tokenizer_folder = model;
+  options.tokenizer_dir = model;
   std::vector<int64_t> text;
   for (const auto& sample : ReadTokenData(model / "validation.txt", options).samples) {
     text.insert(text.end(), sample.begin(), sample.end());

@@ -27,7 +27,7 @@ void ExpectVariantsEqualToWritten(
                           NullLog());
   std::map<int, QuantizedActivation> activations;
   for (size_t i = 0; i < checkpoint->activations().size(); ++i) {
-    activations[static_cast<int>(i)] = {0.25f, 2.0f, 40960.0f};
+    activations[static_cast<int>(i)] = {{&BuiltinFormats().Get("hif8"), 0.25f}, 2.0f};
   }
   std::vector<LayerSet> sets;
   for (const std::vector<std::string>& names : variants) {
@@ -105,7 +105,7 @@ TEST(CheckpointVariants, KeptLayersReadTheirInputAsItIs) {
   CheckpointSource source(checkpoint, {test::Reference(model).Ids(), {}}, BuiltinFormats(),
                           NullLog());
   const std::map<int, QuantizedActivation> activations = {
-      {layers[static_cast<size_t>(q)].activation, {0.25f, 2.0f, 40960.0f}}};
+      {layers[static_cast<size_t>(q)].activation, {{&BuiltinFormats().Get("hif8"), 0.25f}, 2.0f}}};
   // Of decoded weights the files do not tell which are quantized.
   for (const bool simulated : {false, true}) {
     SCOPED_TRACE(simulated);

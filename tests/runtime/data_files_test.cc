@@ -212,24 +212,23 @@ TEST(DataFiles, ImagesInEveryLayout) {
     WriteImage(dir / name, 2, 1, 3, pixels);
     const GraphValue nchw{"x", DType::kF32, true, {-1, 3, -1, -1}, {}};
     const GraphValue nhwc{"x", DType::kF32, true, {1, 1, 2, 3}, {}};
-    ImageOptions options{.height = 1, .width = 2};
+    ImageOptions options{.size = {1, 2}};
     EXPECT_THAT(Floats(Open(dir / name, nchw, options)->Read(0).inputs.at("x").view),
                 ElementsAre(1, 0, 0.2f, 0.4f, 0, 0.8f));
-    options.channels = ImageOptions::Channels::kBgr;
+    options.channels = ImageChannels::kBgr;
     options.mean = {0.5f, 0.25f, 0};
     options.std = {0.5f, 1, 2};
     EXPECT_THAT(Floats(Open(dir / name, nchw, options)->Read(0).inputs.at("x").view),
                 ElementsAre(-1, testing::FloatNear(0.6f, 1e-6f), testing::FloatNear(-0.05f, 1e-6f),
                             testing::FloatNear(0.15f, 1e-6f), 0.5f, 0));
-    options = {.height = 1, .width = 2, .layout = ImageOptions::Layout::kNhwc};
+    options = {.size = {1, 2}, .layout = ImageLayout::kNhwc};
     EXPECT_THAT(Floats(Open(dir / name, nhwc, options)->Read(0).inputs.at("x").view),
                 ElementsAre(1, 0.2f, 0, 0, 0.4f, 0.8f));
   }
   const GraphValue bytes{"x", DType::kU8, true, {1, -1, -1, 3}, {}};
-  const Tensor raw =
-      Open(dir / "a.png", bytes, {.height = 1, .width = 2, .layout = ImageOptions::Layout::kNhwc})
-          ->Read(0)
-          .inputs.at("x");
+  const Tensor raw = Open(dir / "a.png", bytes, {.size = {1, 2}, .layout = ImageLayout::kNhwc})
+                         ->Read(0)
+                         .inputs.at("x");
   ASSERT_EQ(raw.view.dtype, DType::kU8);
   EXPECT_EQ(std::memcmp(raw.view.data, pixels.data(), 6), 0);
   const GraphValue half{"x", DType::kF16, true, {1, 3, 1, 2}, {}};
@@ -257,7 +256,7 @@ TEST(DataFiles, ImagesAreResizedToTheModel) {
     EXPECT_LE(values[i], 1.0f);
   }
   const GraphValue open{"x", DType::kF32, true, {-1, 1, -1, -1}, {}};
-  EXPECT_EQ(Open(dir / "a.png", open, {.channels = ImageOptions::Channels::kGray})
+  EXPECT_EQ(Open(dir / "a.png", open, {.channels = ImageChannels::kGray})
                 ->Read(0)
                 .inputs.at("x")
                 .view.shape,
@@ -272,8 +271,8 @@ TEST(DataFiles, AnImageLayoutThatTheModelDoesNotHave) {
   const GraphValue nchw{"x", DType::kF32, true, {-1, 3, -1, -1}, {}};
   const GraphValue nhwc{"x", DType::kF32, true, {1, 32, 32, 3}, {}};
   ExpectRefused(dir / "a.png", "nhwc, not nchw", nhwc);
-  EXPECT_THROW(Open(dir / "a.png", nchw, {.layout = ImageOptions::Layout::kNhwc}), Error);
-  EXPECT_EQ(Open(dir / "a.png", nhwc, {.layout = ImageOptions::Layout::kNhwc})->runs(), 1u);
+  EXPECT_THROW(Open(dir / "a.png", nchw, {.layout = ImageLayout::kNhwc}), Error);
+  EXPECT_EQ(Open(dir / "a.png", nhwc, {.layout = ImageLayout::kNhwc})->runs(), 1u);
 }
 
 TEST(DataFiles, JpegAndFoldersOfImages) {
@@ -281,7 +280,7 @@ TEST(DataFiles, JpegAndFoldersOfImages) {
   WriteImage(dir / "a.JPG", 8, 8, 3, std::vector<uint8_t>(192, 100));
   WriteImage(dir / "b.png", 4, 6, 3, std::vector<uint8_t>(72, 50));
   const GraphValue image{"x", DType::kF32, true, {2, 3, -1, -1}, {}};
-  const auto data = Open(dir.string(), image, {.height = 8, .width = 8});
+  const auto data = Open(dir.string(), image, {.size = {8, 8}});
   ASSERT_EQ(data->runs(), 1u) << "a fixed batch of two images";
   const auto values = Floats(data->Read(0).inputs.at("x").view);
   EXPECT_NEAR(values[0], 100.0 / 255, 0.02);

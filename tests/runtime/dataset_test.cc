@@ -342,7 +342,7 @@ TEST_F(DatasetTest, RandomDataIsTheSameEveryTime) {
       Value("image", {-1, 3, -1, -1}), Value("ids", {-1, -1}, DType::kI64),
       Value("attention_mask", {-1, -1}, DType::kI64),
       Value("past", {1, 2, -1, 4}, DType::kF32, {"", "", "past_len", ""})};
-  const auto data = Open("random:3", inputs, {.image = {.height = 8, .width = 6}});
+  const auto data = Open("random:3", inputs, {.image = {.size = {8, 6}}});
   EXPECT_TRUE(data->synthetic());
   EXPECT_EQ(data->samples(), 3u);
   const DataRun first = data->Read(0);
@@ -350,10 +350,10 @@ TEST_F(DatasetTest, RandomDataIsTheSameEveryTime) {
   EXPECT_EQ(first.inputs.at("past").view.shape, (Shape{1, 2, 0, 4}));
   const auto values = Floats(first.inputs.at("image").view);
   EXPECT_NE(values, Floats(data->Read(1).inputs.at("image").view));
-  EXPECT_EQ(values, Floats(Open("random:3", inputs, {.image = {.height = 8, .width = 6}})
-                               ->Read(0)
-                               .inputs.at("image")
-                               .view));
+  EXPECT_EQ(
+      values,
+      Floats(
+          Open("random:3", inputs, {.image = {.size = {8, 6}}})->Read(0).inputs.at("image").view));
   double sum = 0;
   double squares = 0;
   for (const float v : values) {

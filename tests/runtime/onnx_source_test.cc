@@ -98,7 +98,7 @@ class OnnxSourceTest : public testing::Test {
     OnnxWritePlan plan;
     plan.quantized.assign(model_->layers().size(), true);
     for (size_t i = 0; i < model_->activations().size(); ++i) {
-      plan.activations[static_cast<int>(i)] = {"hif8", kScales[i]};
+      plan.activations[static_cast<int>(i)] = {&BuiltinFormats().Get("hif8"), kScales[i]};
     }
     plan.encode = [&](int index) {
       const Tensor values = model_->ReadWeight(index);
@@ -156,7 +156,7 @@ TEST_F(OnnxSourceTest, MeasuresTheWrittenModel) {
     const auto source = MakeOnnxSource(*model_, options_, NullLog());
     std::map<int, QuantizedActivation> quantized;
     for (int i = 0; i < 2; ++i) {
-      quantized[i] = {.scale = kScales[i], .reference = 1.5f, .overflow_threshold = 40960};
+      quantized[i] = {{&BuiltinFormats().Get("hif8"), kScales[i]}, 1.5f};
     }
     const Measurement result = source->Measure(written, quantized, {});
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "formats/builtin.h"
 #include "lib/core/error.h"
 #include "tests/runtime/data_files.h"
 #include "tests/runtime/test_graph.h"
@@ -201,6 +202,7 @@ EvaluationGraphs OneLayer() {
 }
 
 TEST_F(PassesTest, MeasuresWhatPlainLoopsGive) {
+  constexpr float kScale = 7.2e-5f;  // 40960 times that lies within the data
   const EvaluationGraphs graphs = OneLayer();
   const std::vector<float> x = TestData();
   std::vector<float> xq;
@@ -210,14 +212,14 @@ TEST_F(PassesTest, MeasuresWhatPlainLoopsGive) {
   const std::vector<double> yq = Multiply(xq, TestWeights(0.6f));
   for (const size_t batch : {1u, 3u}) {
     const auto data = Data(graphs.original, NpyFloats({kSamples, kIn}, x), batch);
-    const Measurement result = MeasureGraphs(
-        graphs, *data,
-        {.activations = 2,
-         .layers = 3,
-         .quantized = {{1, {.scale = 0.5f, .reference = 2.5f, .overflow_threshold = 5.9f}}},
-         .operators = {},
-         .stage = "evaluation"},
-        log_);
+    const Measurement result =
+        MeasureGraphs(graphs, *data,
+                      {.activations = 2,
+                       .layers = 3,
+                       .quantized = {{1, {{&BuiltinFormats().Get("hif8"), kScale}, 2.5f}}},
+                       .operators = {},
+                       .stage = "evaluation"},
+                      log_);
     EXPECT_EQ(result.samples, kSamples);
     EXPECT_EQ(result.activation[0].count(), 0u);
     EXPECT_EQ(result.activation[1].count(), x.size());
@@ -228,7 +230,7 @@ TEST_F(PassesTest, MeasuresWhatPlainLoopsGive) {
     for (size_t i = 0; i < x.size(); ++i) {
       if (x[i] != 0 && xq[i] == 0) zeroed += 1;
       if (std::abs(x[i]) > 2.5f) exceeded += 1;
-      if (std::abs(x[i]) / 0.5f >= 5.9f) saturated += 1;
+      if (std::abs(x[i]) / kScale >= 40960) saturated += 1;
     }
     const auto n = static_cast<double>(x.size());
     EXPECT_GT(saturated, 0);

@@ -12,23 +12,16 @@
 
 #include "lib/core/log.h"
 #include "lib/model/onnx/onnx_model.h"
+#include "lib/numeric/fake_quantize.h"
 #include "lib/numeric/number_format.h"
-#include "lib/numeric/tile_scaling.h"
 
 namespace hif8 {
-
-struct OnnxActivationScale {
-  std::string format;  // number format's name
-  float scale = 1;
-  std::optional<TileScaling> dynamic = {};  // scales are found in the graph; `scale` means nothing
-  std::optional<float> limit = {};          // values are clipped to +-limit first
-};
 
 struct OnnxWritePlan {
   // By index into layers(): its weight, and its activations that have a scale, are quantized.
   std::vector<bool> quantized;
   // By index into activations(); those not in it are not quantized.
-  std::map<int, OnnxActivationScale> activations;
+  std::map<int, FakeQuantize> activations;
   // The codes of weights()[index]. Called once for every weight of a quantized layer, in rising
   // order.
   std::function<EncodedWeight(int index)> encode;

@@ -198,8 +198,7 @@ class Writer {
   }
 
   // The node that finds the scales of `x`, the activation as fp32.
-  std::string AddScale(int index, const OnnxActivationScale& chosen, const std::string& x,
-                       int before) {
+  std::string AddScale(int index, const FakeQuantize& chosen, const std::string& x, int before) {
     const ActivationSite& site = model_.activation_sites[static_cast<size_t>(index)];
     const Activation& activation = model_.activations[static_cast<size_t>(index)];
     const TileScaling& scaling = *chosen.dynamic;
@@ -222,11 +221,12 @@ class Writer {
       return MakeScaleFunction(format, how, opset);
     };
     edit_.InsertBefore(site.scope, before,
-                       functions_.Call(chosen.format, how.Name(), make, std::move(inputs), scale));
+                       functions_.Call(std::string(chosen.format->name()), how.Name(), make,
+                                       std::move(inputs), scale));
     return scale;
   }
 
-  void RewriteActivation(int index, const OnnxActivationScale& chosen,
+  void RewriteActivation(int index, const FakeQuantize& chosen,
                          const std::vector<ActivationReader>& places) {
     const ActivationSite& site = model_.activation_sites[static_cast<size_t>(index)];
     const int before = Site(places.front().layer).node;
@@ -238,28 +238,30 @@ class Writer {
       to = edit_.NewName(site.tensor + "_quantized_fp32");
       edit_.InsertBefore(site.scope, before, Cast(site.tensor, from, onnx::TensorProto::FLOAT));
     }
-    if (chosen.limit) from = Clip(site, before, from, chosen);
+    if (chosen.clip) from = Clip(site, before, from, chosen);
     const std::string scale = chosen.dynamic ? AddScale(index, chosen, from, before)
                                              : AddNumber(site, "_scale", chosen.scale);
-    edit_.InsertBefore(site.scope, before,
-                       functions_.Call(chosen.format, kQuantizeDequantizeFunction,
-                                       MakeQuantizeDequantizeFunction, {from, scale}, to));
+    edit_.InsertBefore(
+        site.scope, before,
+        functions_.Call(std::string(chosen.format->name()), kQuantizeDequantizeFunction,
+                        MakeQuantizeDequantizeFunction, {from, scale}, to));
     if (cast) edit_.InsertBefore(site.scope, before, Cast(to, result, site.elem_type));
     for (const ActivationReader& reader : places) {
       edit_.node(site.scope, Site(reader.layer).node).set_input(reader.input, result);
     }
   }
 
-  // The fp32 value clipped to +-limit, in operators that every operator set has. NaN stays NaN.
+  // The fp32 value clipped to +-clip, in operators that every operator set has. NaN stays NaN.
   std::string Clip(const ActivationSite& site, int before, std::string from,
-                   const OnnxActivationScale& chosen) {
-    const float limit = *chosen.limit;
+                   const FakeQuantize& chosen) {
+    const float limit = *chosen.clip;
     for (const auto& [op, value] : {std::pair("Min", limit), std::pair("Max", -limit)}) {
       const std::string bound = edit_.NewName(site.tensor + "_limit");
       edit_.AddInitializer(site.scope, MakeTensor(bound, {}, std::vector<float>{value}));
       const std::string to = edit_.NewName(site.tensor + "_clipped");
       onnx::NodeProto node = MakeNode(op, {std::move(from), bound}, {to});
-      node.set_doc_string(OperatorMarkText({chosen.format, std::string(kLimitMark)}));
+      node.set_doc_string(
+          OperatorMarkText({std::string(chosen.format->name()), std::string(kLimitMark)}));
       edit_.InsertBefore(site.scope, before, std::move(node));
       from = to;
     }

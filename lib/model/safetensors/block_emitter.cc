@@ -5,7 +5,8 @@
 namespace hif8 {
 
 std::string QuantizeOperator(const QuantizedInput& input) {
-  return (input.dynamic ? "DynamicQuantizeDequantize_" : "QuantizeDequantize_") + input.format;
+  return (input.how->dynamic ? "DynamicQuantizeDequantize_" : "QuantizeDequantize_") +
+         std::string(input.how->format->name());
 }
 
 int BlockEmitter::AddTap(TapKind kind, const std::string& name) {
@@ -33,8 +34,8 @@ BlockEmitter::Operand BlockEmitter::Activation(const std::string& x, const std::
 
 std::string BlockEmitter::QuantizeDequantize(const std::string& x, const std::string& name,
                                              const QuantizedInput& input) {
-  if (input.dynamic) {
-    const TileScaling& scaling = *input.dynamic;
+  if (input.how->dynamic) {
+    const TileScaling& scaling = *input.how->dynamic;
     const bool power = scaling.encoding == ScaleEncoding::kE8M0;
     return graph_.Node(QuantizeOperator(input), {x},
                        {{std::string(kAxisAttribute), int64_t{input.axis}},
@@ -50,13 +51,13 @@ std::string BlockEmitter::QuantizeDequantize(const std::string& x, const std::st
     part_.scales.push_back(name);
   }
   std::string clipped = x;
-  if (input.clip) {
-    const std::string limit = name + ":limit";
-    if (inputs_.insert(limit).second) {
-      graph_.Input(limit, DType::kF32, {});
-      part_.limits.push_back(name);
+  if (input.how->clip) {
+    const std::string clip = name + ":clip";
+    if (inputs_.insert(clip).second) {
+      graph_.Input(clip, DType::kF32, {});
+      part_.clips.push_back(name);
     }
-    clipped = graph_.Node("Clip", {x, graph_.Node("Neg", {limit}), limit});
+    clipped = graph_.Node("Clip", {x, graph_.Node("Neg", {clip}), clip});
   }
   return graph_.Node(QuantizeOperator(input), {clipped, scale}, {}, kQuantizeDomain);
 }

@@ -10,7 +10,7 @@
 
 #include "lib/model/graph.h"
 #include "lib/model/onnx/graph_builder.h"
-#include "lib/numeric/tile_scaling.h"
+#include "lib/numeric/fake_quantize.h"
 
 namespace hif8 {
 
@@ -43,7 +43,7 @@ struct PartGraph {
   RunnableGraph graph;
   std::vector<PartConstant> constants;
   std::vector<std::string> scales;  // activations whose scale is a graph input "<name>:scale"
-  std::vector<std::string> limits;  // those that are clipped: "<name>:limit"
+  std::vector<std::string> clips;   // those that are clipped: "<name>:clip"
   std::vector<PartTap> taps;        // a tap's id is its position
   std::vector<PartLayer> layers;
 };
@@ -55,12 +55,11 @@ enum class PartMode {
   kQuantized  // the quantized network; every layer's output observed
 };
 
+// An activation that a part fake-quantizes. The numbers of static scales are graph inputs, so that
+// one session serves every block.
 struct QuantizedInput {
-  std::string format;
-  bool clip = false;  // to +-"<name>:limit", a graph input, before rounding
-  // Scales are found in the data, along `axis`; else the scale is a graph input.
-  std::optional<TileScaling> dynamic = {};
-  int axis = -1;
+  const FakeQuantize* how = nullptr;  // must outlive the part
+  int axis = -1;                      // the dimension that the layers sum over
 };
 
 struct PartOptions {

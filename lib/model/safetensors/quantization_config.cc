@@ -25,7 +25,7 @@ Json Operand(const std::string& format, int bits, Granularity granularity, TileS
   if (granularity == Granularity::kBlock && tile.rows == 1) granularity = Granularity::kGroup;
   Json json = {{"num_bits", bits},
                {"type", IsInteger(format) ? "int" : "float"},
-               {"strategy", GranularityName(granularity)},
+               {"strategy", NameOf(granularity)},
                {"symmetric", true},
                {"dynamic", dynamic},
                {"observer", dynamic ? "memoryless" : "minmax"},
