@@ -13,7 +13,7 @@ build=(
 )
 # Taken only where the distribution has it; elsewhere CMake fetches the library from npm.
 optional=(libonnxruntime-dev)
-tests=(python3-numpy python3-pil python3-torch libonnx-testdata opencv-doc alsa-utils openmpi-bin)
+tests=(python3-numpy python3-pil libonnx-testdata opencv-doc alsa-utils openmpi-bin)
 slow_tests=(python3-torch chromium)
 samples=(opencv-doc)
 ci=(clang clang-format clang-tidy libclang-rt-dev zsh fish groff shellcheck)
