@@ -279,8 +279,10 @@ std::vector<OptionSpec> OtherOptions() {
        .kind = OptionKind::kChoice,
        .group = kOut,
        .value = "FORM",
-       .help = "codes and scales, or decoded weights in the model's own types",
-       .choices = {"quantized", "simulated"},
+       .help =
+           "codes and scales; the same, an ONNX model's in standard operators instead of functions "
+           "(inlined); or decoded weights in the model's own types (simulated)",
+       .choices = {"quantized", "inlined", "simulated"},
        .default_text = "quantized"},
       {.name = "shards",
        .kind = OptionKind::kText,

@@ -77,6 +77,7 @@ PipelineOptions MakePipelineOptions(const cli::ParsedOptions& options,
   pipeline.output = options.Text("output");
   pipeline.force = options.Flag("force");
   pipeline.simulated = options.Text("export") == "simulated";
+  pipeline.inlined = options.Text("export") == "inlined";
   for (const std::string& path : options.Texts("stats-in")) pipeline.stats_in.emplace_back(path);
   pipeline.stats_out = options.Text("stats-out");
   pipeline.calibration = options.Text("calibration");
@@ -217,6 +218,10 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   const std::unique_ptr<ActivationSource> source =
       MakeSource(options, *kind, static_cast<size_t>(config.data.samples), console.log());
   const std::unique_ptr<Exporter> exporter = kind->MakeExporter();
+  if (pipeline.inlined && !exporter->HasFunctions()) {
+    throw UsageError("--export inlined: a checkpoint holds no functions that could be inlined",
+                     "leave --export out; 'inlined' is for ONNX models");
+  }
   const PipelineInputs inputs{kind->model(), config, context, *exporter, source.get()};
   if (pipeline.output.empty()) {
     const PipelineResult result = RunPipeline(inputs, pipeline, console.log(), {});

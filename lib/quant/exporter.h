@@ -31,6 +31,8 @@ struct ExportRequest {
   const std::function<EncodedWeight(int)>& encode;
   // Decoded weights in the model's own types instead of codes; activations stay as they are.
   bool simulated = false;
+  // Standard operators instead of functions, in an ONNX model.
+  bool inlined = false;
   // Told which weights stand in a file that is finished, also in one of an interrupted run: of each
   // weight of the plan that is written, once, while the writing goes on; may be empty.
   std::function<void(std::shared_ptr<const WrittenWeights>, std::vector<int>)> finished = {};
@@ -41,6 +43,8 @@ class Exporter {
   virtual ~Exporter() = default;
   // True when Write takes over the finished files of an interrupted run that it finds in `dir`.
   virtual bool Resumable() const { return false; }
+  // True when what is written has functions, which ExportRequest::inlined is about.
+  virtual bool HasFunctions() const { return false; }
   // False for a weight that is left to another part of the model (--shards).
   virtual bool Writes(int /*weight*/) const { return true; }
   // Writes every file of the quantized model below `dir`, which exists. Returns the size of those

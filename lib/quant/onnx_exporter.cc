@@ -30,6 +30,7 @@ uint64_t OnnxExporter::Write(const ExportRequest& request, const std::filesystem
   plan.activations = request.activations;
   plan.encode = request.encode;
   plan.simulated = request.simulated;
+  plan.inlined = request.inlined;
   const uint64_t bytes = WriteOnnxModel(model_, plan, formats_, dir, log).bytes;
   if (request.finished) {
     std::vector<int> weights;

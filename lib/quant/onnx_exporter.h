@@ -14,6 +14,7 @@ class OnnxExporter : public Exporter {
   OnnxExporter(const OnnxModel& model, const FormatRegistry& formats)
       : model_(model), formats_(formats) {}
 
+  bool HasFunctions() const override { return true; }
   uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,
                  LogSink& log) const override;
 

@@ -312,7 +312,7 @@ class Pipeline {
       CheckInterrupt();
       return Encode(index, &result_.weights.at(index));
     };
-    ExportRequest request{result_.plan, activations, encode, options_.simulated};
+    ExportRequest request{result_.plan, activations, encode, options_.simulated, options_.inlined};
     // On what was read back, beside the writing, which leaves processors idle.
     BackgroundTasks measuring;
     if (!options_.simulated) {

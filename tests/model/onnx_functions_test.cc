@@ -65,8 +65,9 @@ std::vector<float> Interesting(std::span<const float> table) {
   values.push_back(values.back() * 1.25F);
   for (size_t i = 0; i + 1 < values.size(); ++i) {
     const float middle = (values[i] + values[i + 1]) / 2;
-    for (const float v : {middle, std::nextafter(middle, 0.0F), std::nextafter(middle, kInf),
-                          values[i], std::nextafter(values[i], kInf)}) {
+    for (const float v :
+         {middle, std::nextafter(middle, 0.0F), std::nextafter(middle, kInf), values[i],
+          std::nextafter(values[i], 0.0F), std::nextafter(values[i], kInf)}) {
       x.push_back(v);
       x.push_back(-v);
     }
@@ -94,7 +95,7 @@ TEST(OnnxFunctions, EveryFormatRoundsAsItsCodec) {
     SCOPED_TRACE(name);
     const NumberFormat& format = BuiltinFormats().Get(name);
     const std::vector<float> x = Interesting(format.DecodeTable());
-    for (const float scale : {1.0F, 0.037F, 3e-38F}) {
+    for (const float scale : {1.0F, 0.037F, 3e-38F, 7e30F}) {
       std::vector<float> expected;
       for (const float v : x) {
         const float scaled = std::clamp(v / scale, -kMost, kMost);
@@ -102,32 +103,80 @@ TEST(OnnxFunctions, EveryFormatRoundsAsItsCodec) {
         // What rounds to zero is +0 whatever its sign.
         expected.push_back(std::isfinite(v) ? (q == 0 ? 0.0F : q * scale) : v);
       }
-      ExpectSameBits(x, expected, RunFunction(folder, format, 13, x, scale));
+      for (const int opset :
+           {10, 13}) {  // bounds of Clip are attributes in one, inputs in the other
+        ExpectSameBits(x, expected, RunFunction(folder, format, opset, x, scale));
+      }
     }
     ++formats;
   }
   EXPECT_GE(formats, 3);
 }
 
-TEST(OnnxFunctions, OneFormatIsComputedAndTheOthersAreSearched) {
-  const auto banded = [](const char* name) {
+bool Has(const onnx::FunctionProto& function, const std::string& op) {
+  return std::any_of(function.node().begin(), function.node().end(),
+                     [&](const onnx::NodeProto& node) { return node.op_type() == op; });
+}
+
+TEST(OnnxFunctions, BuiltInFormatsAreComputedFromTheLastPlaceOfAValue) {
+  for (const std::string& name : BuiltinFormats().names()) {
+    SCOPED_TRACE(name);
     const NumberFormat& format = BuiltinFormats().Get(name);
-    return FindBandedGrid(format, MakeRoundingTable(format)).has_value();
-  };
-  EXPECT_TRUE(banded("hif8"));
-  EXPECT_FALSE(banded("fp8_e4m3"));
-  EXPECT_FALSE(banded("int8"));
-  const auto has = [](const onnx::FunctionProto& function, const std::string& op) {
-    for (const onnx::NodeProto& node : function.node()) {
-      if (node.op_type() == op) return true;
+    const auto grid = FindBandedGrid(MakeRoundingTable(format));
+    ASSERT_TRUE(grid.has_value());
+    const bool hif8 = name == "hif8";
+    EXPECT_EQ(grid->edges, hif8 ? std::vector<int>({3, 7, 15}) : std::vector<int>());
+    EXPECT_EQ(grid->ties_to_even, !hif8);
+    EXPECT_EQ(grid->uniform(), name == "int8");
+    const auto function = MakeQuantizeDequantizeFunction(format, 9);
+    // What is slow in a stock runtime: logarithms and powers one by one, look-ups, three passes of
+    // Where.
+    for (const char* op : {"Log", "Pow", "Gather", "Where"}) EXPECT_FALSE(Has(function, op)) << op;
+    EXPECT_EQ(function.domain(), "ai." + name);
+  }
+}
+
+// Three values that no power of two has to do with.
+class OddFormat : public NumberFormat {
+ public:
+  std::string_view name() const override { return "odd"; }
+  std::string_view description() const override { return ""; }
+  std::span<const float> DecodeTable() const override { return table_; }
+  float OverflowThreshold() const override { return 13.5F; }
+  float DefaultTarget() const override { return 10; }
+  uint8_t EncodeOne(float x, Overflow /*overflow*/) const override {
+    const float y = std::clamp(x, -10.0F, 10.0F);
+    uint8_t best = 0;
+    for (uint8_t code = 1; code < table_.size(); ++code) {
+      if (std::fabs(table_[code] - y) < std::fabs(table_[best] - y)) best = code;
     }
-    return false;
-  };
-  const auto hif8 = MakeQuantizeDequantizeFunction(BuiltinFormats().Get("hif8"), 9);
-  EXPECT_TRUE(has(hif8, "Log"));
-  EXPECT_FALSE(has(hif8, "Gather"));
-  EXPECT_FALSE(has(hif8, "GreaterOrEqual"));
-  EXPECT_EQ(hif8.domain(), "ai.hif8");
+    return best;
+  }
+  void Encode(DType /*dtype*/, const std::byte* /*x*/, ScaleOperand /*scale*/,
+              std::span<uint8_t> /*codes*/, Overflow /*overflow*/) const override {
+    FAIL();
+  }
+  void Decode(std::span<const uint8_t> /*codes*/, ScaleOperand /*scale*/,
+              std::span<float> /*y*/) const override {
+    FAIL();
+  }
+  void QuantizeDequantize(std::span<const float> /*x*/, ScaleOperand /*scale*/,
+                          std::span<float> /*y*/) const override {
+    FAIL();
+  }
+
+ private:
+  std::vector<float> table_ = {0, 1, 3.7F, 10, -1, -3.7F, -10};
+};
+
+TEST(OnnxFunctions, AnyOtherGridIsSearched) {
+  TestFolder folder;
+  const OddFormat format;
+  EXPECT_FALSE(FindBandedGrid(MakeRoundingTable(format)).has_value());
+  EXPECT_TRUE(Has(MakeQuantizeDequantizeFunction(format, 9), "Gather"));
+  const std::vector<float> x = {0, 0.4F, -0.6F, 2, -3, 6.8F, 6.9F, -1e30F, kInf, -kInf, NAN};
+  const std::vector<float> rounded = {0, 0, -1, 1, -3.7F, 3.7F, 10, -10, kInf, -kInf, NAN};
+  ExpectSameBits(x, rounded, RunFunction(folder, format, 9, x, 1.0F));
 }
 
 TEST(OnnxFunctions, DecodesEveryCode) {

@@ -2,6 +2,8 @@
 //
 //   node stock_ort.js run MODEL OUT_DIR INPUT.npy...        first output of each input, as OUT_DIR/<input's name>
 //   node stock_ort.js all MODEL OUT_DIR INPUT.npy...        every output, as OUT_DIR/<number>_<input's name>
+//   node stock_ort.js cost ROUNDS MODELS INPUT.npy...        JSON: per model of a comma-separated list the processor time in ms to
+//                                                            load it, and of a run: medians of rounds in which models take turns
 //   node stock_ort.js compare REFERENCE OTHER INPUT.npy...  JSON: per output SQNR in dB and argmax agreement
 'use strict';
 const fs = require('fs');
@@ -89,12 +91,39 @@ async function compare(referenceFile, otherFile, files) {
   }));
 }
 
+async function cost(rounds, models, files) {
+  const now = () => {
+    const used = process.cpuUsage();
+    return (used.user + used.system) / 1000;
+  };
+  const median = (times) => times.sort((a, b) => a - b)[times.length >> 1];
+  const inputs = files.map(readNpy);
+  const contenders = models.map((model) => ({model, loads: [], runs: []}));
+  for (let round = 0; round < rounds; ++round) {
+    for (const contender of contenders) {
+      let start = now();
+      const session = await load(contender.model);
+      contender.loads.push(now() - start);
+      const run = (input) => session.run({[session.inputNames[0]]: input});
+      await run(inputs[0]);
+      start = now();
+      for (const input of inputs) await run(input);
+      contender.runs.push((now() - start) / inputs.length);
+      await session.release();
+    }
+  }
+  return contenders.map(({model, loads, runs}) => ({model, load_ms: median(loads), run_ms: median(runs)}));
+}
+
 async function main([command, ...rest]) {
   if (command === 'run' || command === 'all') {
     return run(rest[0], rest[1], rest.slice(2), command === 'all');
   }
   if (command === 'compare') {
     return console.log(JSON.stringify(await compare(rest[0], rest[1], rest.slice(2))));
+  }
+  if (command === 'cost') {
+    return console.log(JSON.stringify(await cost(Number(rest[0]), rest[1].split(','), rest.slice(2))));
   }
   throw new Error(`unknown command ${command}`);
 }

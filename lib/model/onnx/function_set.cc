@@ -7,8 +7,6 @@
 namespace hif8 {
 namespace {
 
-constexpr int64_t kFunctionsIr = 8;  // the first IR version with model-local functions
-
 bool HasFunction(const onnx::ModelProto& model, std::string_view domain, std::string_view name) {
   return std::any_of(model.functions().begin(), model.functions().end(), [&](const auto& function) {
     return function.domain() == domain && function.name() == name;

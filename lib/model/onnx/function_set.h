@@ -12,6 +12,8 @@
 
 namespace hif8 {
 
+inline constexpr int64_t kFunctionsIr = 8;  // the first IR version with model-local functions
+
 class FunctionSet {
  public:
   using Make = std::function<onnx::FunctionProto(const NumberFormat& format, int64_t opset)>;

@@ -39,6 +39,16 @@ class Body {
   std::string Scalar(float value) {
     return Constant(MakeTensor("", {}, std::vector<float>{value}));
   }
+  // Bounds are inputs since operator set 11.
+  std::string Clip(const std::string& x, float low, float high) {
+    if (function_.opset_import(0).version() >= 11) {
+      return Call("Clip", {x, Scalar(low), Scalar(high)});
+    }
+    const std::string name = Call("Clip", {x});
+    AddAttribute("min", onnx::AttributeProto::FLOAT)->set_f(low);
+    AddAttribute("max", onnx::AttributeProto::FLOAT)->set_f(high);
+    return name;
+  }
   // The entries of a table at the places that UINT8 numbers say.
   std::string LookUp(const Shape& shape, const std::vector<float>& table,
                      const std::string& numbers) {
@@ -118,41 +128,53 @@ onnx::FunctionProto NewFunction(const NumberFormat& format, std::string_view nam
   return function;
 }
 
-// The exponent of a magnitude within [zero_below, clamp]. Log may be off by one near a power of
-// two, which the comparisons with the powers themselves put right.
-std::string AddExponent(Body& body, const BandedGrid& grid, const std::string& a) {
-  const std::string log2 = body.Call("Mul", {body.Call("Log", {a}), body.Scalar(1.44269504F)});
-  const std::string guess = body.Call("Floor", {log2});
-  const std::string two = body.Scalar(2), one = body.Scalar(1);
-  const std::string above = body.Call("Pow", {two, body.Call("Add", {guess, one})});
-  const std::string below = body.Call("Pow", {two, guess});
-  const std::string up = body.Number(body.Call("Not", {body.Call("Less", {a, above})}));
-  const std::string down = body.Number(body.Call("Less", {a, below}));
-  const std::string exponent = body.Call("Sub", {body.Call("Add", {guess, up}), down});
-  return body.Call("Max", {exponent, body.Scalar(static_cast<float>(grid.least_exponent))});
-}
-
-// The rounded magnitude; `magnitude` may be infinite.
-std::string AddBandedRounding(Body& body, const BandedGrid& grid, const std::string& magnitude) {
-  const std::string zero_below = body.Scalar(grid.zero_below);
-  const std::string a =
-      body.Call("Max", {body.Call("Min", {magnitude, body.Scalar(grid.clamp)}), zero_below});
-  const std::string e = AddExponent(body, grid, a);
-  const std::string size = body.Call("Abs", {e});
-  std::string bits = body.Scalar(static_cast<float>(grid.fraction_bits));
-  for (const int edge : grid.edges) {
-    const std::string beyond = body.Call("Greater", {size, body.Scalar(static_cast<float>(edge))});
-    bits = body.Call("Sub", {bits, body.Number(beyond)});
+// The signed inverse of the grid's step at x, clipped to +-1 / least_step, which is what it is at
+// 0. x - x * (1 - 2^-24) is the last place of x, 2^(e - 23) with x's sign; of a power of two it is
+// half of that, and its finer step does no harm, for x is a multiple of either. w is 2^(2|e|) times
+// kUnit, or a little more where |e| is small: between two exponents it leaves a gap for a clip that
+// ends in powers of two, which is one factor of two for each edge.
+std::string AddInverseStep(Body& body, const BandedGrid& grid, const std::string& x) {
+  constexpr int kPlace = -23, kUnit = 2 * kPlace;
+  const auto power = [](int e) { return std::ldexp(1.0F, e); };
+  const std::string below = body.Call("Mul", {x, body.Scalar(1 - power(kPlace - 1))});
+  std::string product = body.Call("Sub", {x, below});
+  int exponent = grid.fraction_bits + kPlace;
+  if (!grid.edges.empty()) {
+    const std::string inverse = body.Call("Div", {body.Scalar(power(kUnit)), product});
+    const std::string sum = body.Call("Add", {product, inverse});
+    const std::string w = body.Call("Mul", {sum, sum});
+    for (const int edge : grid.edges) {
+      const int low = 2 * edge + 1 + kUnit;
+      product = body.Call("Mul", {product, body.Clip(w, power(low), power(low + 1))});
+      exponent += low;
+    }
   }
-  const std::string step = body.Call("Pow", {body.Scalar(2), body.Call("Sub", {e, bits})});
-  const std::string half = body.Call("Add", {body.Call("Div", {a, step}), body.Scalar(0.5F)});
-  const std::string rounded = body.Call("Mul", {body.Call("Floor", {half}), step});
-  const std::string most = body.Call("Min", {rounded, body.Scalar(grid.most)});
-  const std::string small = body.Call("Less", {magnitude, zero_below});
-  return body.Call("Where", {small, body.Scalar(0), most});
+  const std::string inverse = body.Call("Div", {body.Scalar(power(exponent)), product});
+  return body.Clip(inverse, -1 / grid.least_step, 1 / grid.least_step);
 }
 
-// Binary search for the number of thresholds that the magnitude reaches.
+// x rounded; what rounds to zero may be -0, and NaN may become anything.
+std::string AddBandedRounding(Body& body, const BandedGrid& grid, const std::string& x) {
+  const std::string most = body.Clip(x, -grid.most, grid.most);
+  const std::string inverse_step =
+      grid.uniform() ? body.Scalar(1 / grid.least_step) : AddInverseStep(body, grid, most);
+  const std::string steps = body.Call("Mul", {most, inverse_step});
+  std::string whole;
+  if (grid.ties_to_even) {
+    // Beyond 2^23 floats are whole numbers, and a sum is rounded to the nearest, ties to even.
+    const std::string large = body.Scalar(1.5F * (1 << 23));
+    whole = body.Call("Sub", {body.Call("Add", {steps, large}), large});
+  } else {
+    // Steps are positive, the sign is in the step. Just below 1/2: else what is just below 1/2
+    // itself would be rounded to 1 by the addition; at every other tie the sum is rounded up.
+    const std::string half = body.Scalar(std::nextafter(0.5F, 0.0F));
+    whole = body.Call("Floor", {body.Call("Add", {steps, half})});
+  }
+  return body.Call("Div", {whole, inverse_step});
+}
+
+// Binary search for the number of thresholds that the magnitude reaches; `magnitude` may be
+// infinite.
 std::string AddSearchedRounding(Body& body, const RoundingTable& table,
                                 const std::string& magnitude) {
   int32_t steps = 1;
@@ -175,6 +197,14 @@ std::string AddSearchedRounding(Body& body, const RoundingTable& table,
     found = found.empty() ? jump : body.Call("Add", {found, jump});
   }
   return body.Call("Gather", {body.Constant(MakeTensor("", {steps}, values)), found});
+}
+
+// The same for both signs.
+std::string AddSignedSearch(Body& body, const RoundingTable& table, const std::string& x) {
+  const std::string rounded = AddSearchedRounding(body, table, body.Call("Abs", {x}));
+  const std::string zero = body.Scalar(0);
+  const std::string opposite = body.Call("Sub", {zero, rounded});
+  return body.Call("Where", {body.Call("Less", {x, zero}), opposite, rounded});
 }
 
 // E8M0 scales of a format by the largest magnitude of a group: a power of two for each.
@@ -281,21 +311,15 @@ onnx::FunctionProto MakeQuantizeDequantizeFunction(const NumberFormat& format, i
                   "scale; infinities and NaN stay");
   Body body(&function, opset);
   const std::string scaled = body.Call("Div", {"x", "scale"});
-  const std::string magnitude = body.Call("Abs", {scaled});
   const RoundingTable table = MakeRoundingTable(format);
-  const std::optional<BandedGrid> grid = FindBandedGrid(format, table);
-  const std::string rounded = grid ? AddBandedRounding(body, *grid, magnitude)
-                                   : AddSearchedRounding(body, table, magnitude);
-  // What rounds to zero is +0: 0 - 0 for either sign.
-  const std::string zero = body.Scalar(0);
-  const std::string negative = body.Call("Less", {scaled, zero});
-  const std::string opposite = body.Call("Sub", {zero, rounded});
-  const std::string result =
-      body.Call("Mul", {body.Call("Where", {negative, opposite, rounded}), "scale"});
-  // False for infinities and NaN.
-  const std::string finite = body.Call(
-      "Less", {body.Call("Abs", {"x"}), body.Scalar(std::numeric_limits<float>::infinity())});
-  body.Call("Where", {finite, result, "x"}, "y");
+  const std::optional<BandedGrid> grid = FindBandedGrid(table);
+  const std::string rounded =
+      grid ? AddBandedRounding(body, *grid, scaled) : AddSignedSearch(body, table, scaled);
+  const std::string result = body.Call("Mul", {rounded, "scale"});
+  // Infinite or NaN where x is, else +0, which makes +0 of -0 too.
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const std::string beyond = body.Call("Sub", {"x", body.Clip("x", -kMost, kMost)});
+  body.Call("Add", {result, beyond}, "y");
   return function;
 }
 

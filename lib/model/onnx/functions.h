@@ -1,6 +1,7 @@
 // Bodies of the functions of onnx_functions.h. Internal to this folder.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -17,21 +18,23 @@ struct RoundingTable {
 };
 RoundingTable MakeRoundingTable(const NumberFormat& format);
 
-// A grid that exponents alone decide: a magnitude of exponent e is rounded, ties away from zero, to
-// a multiple of 2^(e - m), m = fraction_bits less one for every edge below |e|.
+// A grid that exponents alone decide: a magnitude of exponent e is rounded to a multiple of 2^(e -
+// m) or least_step, whichever is larger, m = fraction_bits less one for every edge (1 or more)
+// below |e|; no result is larger than `most`.
 struct BandedGrid {
-  float zero_below = 0;  // smaller magnitudes round to 0; a power of two
-  float clamp = 0;       // larger ones behave as this one
-  float most = 0;        // the largest result
-  int least_exponent = 0;
+  float most = 0;
+  float least_step = 0;  // a power of two
   int fraction_bits = 0;
   std::vector<int> edges;
+  bool ties_to_even = false;  // else away from zero
 
-  // What the function's body computes for a finite magnitude.
+  // Computes for a finite magnitude what the function's body does.
   float Round(float magnitude) const;
+  // Returns whether every step is least_step.
+  bool uniform() const { return most < std::ldexp(least_step, fraction_bits + 1); }
 };
-// The format's grid if it is such a one, proved on both sides of every threshold.
-std::optional<BandedGrid> FindBandedGrid(const NumberFormat& format, const RoundingTable& table);
+// Returns the format's grid if it is such a one, proved on both sides of every threshold.
+std::optional<BandedGrid> FindBandedGrid(const RoundingTable& table);
 
 // How scales are found in an activation: the largest finite magnitude of each group along `axis`,
 // or of the whole dimension, mapped to the target. Inputs: x, then where grouped and edge is 0 the

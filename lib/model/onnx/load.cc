@@ -11,6 +11,7 @@
 #include "lib/model/onnx/onnx_functions.h"
 #include "lib/model/onnx/onnx_impl.h"
 #include "lib/model/onnx/opset.h"
+#include "lib/model/onnx/plain_operators.h"
 #include "lib/model/onnx/raw_data.h"
 #include "lib/model/onnx/runnable.h"
 #include "lib/model/onnx/sort_nodes.h"
@@ -216,6 +217,7 @@ std::unique_ptr<OnnxModel> OnnxModel::Load(const std::filesystem::path& path, Lo
     log.Info("converted the model from operator set " + std::to_string(impl->stored_opset) +
              " to " + std::to_string(StandardOpset(impl->proto)));
   }
+  FoldPlainOperators(&impl->proto);
   impl->function_problems = InlineFunctions(&impl->proto);
   if (LiftConstants(impl->proto.mutable_graph()) && impl->proto.ir_version() < 4) {
     impl->proto.set_ir_version(4);  // initializers that are no inputs

@@ -27,6 +27,8 @@ struct OnnxWritePlan {
   std::function<EncodedWeight(int index)> encode;
   // Decoded weights in the model's own types; no functions, activations as they were.
   bool simulated = false;
+  // Functions' bodies in the place of their calls, for runtimes that know no functions.
+  bool inlined = false;
   // Added to the model's own metadata; an entry of the same key is replaced.
   std::vector<std::pair<std::string, std::string>> metadata;
   // Models with at least so many bytes of constants keep them in model.onnx.data.

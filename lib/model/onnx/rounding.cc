@@ -43,42 +43,60 @@ RoundingTable MakeRoundingTable(const NumberFormat& format) {
 }
 
 float BandedGrid::Round(float magnitude) const {
-  if (magnitude < zero_below) return 0;
-  const float a = std::max(std::min(magnitude, clamp), zero_below);
-  const int e = std::max(ExponentOf(a), least_exponent);
+  const float a = std::min(magnitude, most);
+  const int e = a > 0 ? ExponentOf(a) : 0;
   int bits = fraction_bits;
   for (const int edge : edges) bits -= std::abs(e) > edge ? 1 : 0;
-  const float step = std::ldexp(1.0F, e - bits);
-  return std::min(std::floor(a / step + 0.5F) * step, most);
+  const float step = std::max(std::ldexp(1.0F, e - bits), least_step);
+  return (ties_to_even ? std::nearbyint(a / step) : std::round(a / step)) * step;
 }
 
-std::optional<BandedGrid> FindBandedGrid(const NumberFormat& format, const RoundingTable& table) {
+namespace {
+
+bool RoundsAs(const BandedGrid& grid, const RoundingTable& table) {
+  const std::vector<float>& values = table.values;
+  for (size_t i = 0; i + 1 < values.size(); ++i) {
+    const float threshold = table.thresholds[i];
+    if (!std::isfinite(threshold)) return false;
+    if (grid.Round(threshold) != values[i + 1]) return false;
+    if (grid.Round(std::nextafter(threshold, 0.0F)) != values[i]) return false;
+  }
+  return grid.Round(kMost) == values.back();
+}
+
+}  // namespace
+
+std::optional<BandedGrid> FindBandedGrid(const RoundingTable& table) {
   const std::vector<float>& values = table.values;
   if (values.size() < 3) return std::nullopt;
   BandedGrid grid;
-  grid.zero_below = values[1] / 2;
-  grid.clamp = format.OverflowThreshold();
   grid.most = values.back();
-  grid.least_exponent = ExponentOf(values[1]);
-  // Fraction bits at exponent 0, then an edge wherever the number of values halves.
-  const auto count = [&](int e) {
-    return std::count_if(values.begin() + 1, values.end(),
-                         [&](float value) { return ExponentOf(value) == e; });
+  grid.least_step = values[1];
+  if (std::ldexp(1.0F, ExponentOf(grid.least_step)) != grid.least_step) return std::nullopt;
+  // Bits of the fraction at an exponent: the logarithm of how many values it has.
+  const auto bits_at = [&](int e) {
+    const auto count = std::count_if(values.begin() + 1, values.end(),
+                                     [&](float value) { return ExponentOf(value) == e; });
+    return static_cast<int>(std::bit_width(static_cast<uint64_t>(count))) - 1;
   };
-  grid.fraction_bits = std::bit_width(static_cast<uint64_t>(count(0))) - 1;
+  for (int e = ExponentOf(values[1]); e <= ExponentOf(values.back()); ++e) {
+    grid.fraction_bits = std::max(grid.fraction_bits, bits_at(e));
+  }
+  // An edge wherever a bit is lost below exponent 0, until the step is the least.
   int bits = grid.fraction_bits;
-  for (int e = 0; e <= -grid.least_exponent; ++e) {
-    const int here = std::bit_width(static_cast<uint64_t>(count(-e))) - 1;
-    for (; bits > here && bits > 0; --bits) grid.edges.push_back(e - 1);
+  for (int e = 0; e >= ExponentOf(grid.least_step); --e) {
+    const int here = bits_at(e);
+    if (e - here <= ExponentOf(grid.least_step)) break;
+    for (; bits > here && bits > 0; --bits) grid.edges.push_back(-e - 1);
   }
-  for (size_t i = 0; i + 1 < values.size(); ++i) {
-    const float threshold = table.thresholds[i];
-    if (!std::isfinite(threshold)) return std::nullopt;
-    if (grid.Round(threshold) != values[i + 1]) return std::nullopt;
-    if (grid.Round(std::nextafter(threshold, 0.0F)) != values[i]) return std::nullopt;
+  if (std::any_of(grid.edges.begin(), grid.edges.end(), [](int edge) { return edge < 1; })) {
+    return std::nullopt;
   }
-  if (grid.Round(kMost) != values.back()) return std::nullopt;
-  return grid;
+  for (const bool to_even : {false, true}) {
+    grid.ties_to_even = to_even;
+    if (RoundsAs(grid, table)) return grid;
+  }
+  return std::nullopt;
 }
 
 }  // namespace hif8

@@ -6,6 +6,7 @@
 #include "lib/model/onnx/functions.h"
 #include "lib/model/onnx/graph_edit.h"
 #include "lib/model/onnx/onnx_writer.h"
+#include "lib/model/onnx/plain_operators.h"
 #include "lib/model/onnx/taps.h"
 #include "lib/model/onnx/tensor_data.h"
 #include "lib/model/onnx/tensor_store.h"
@@ -14,6 +15,9 @@
 
 namespace hif8 {
 namespace {
+
+// The first IR version whose initializers need not be inputs.
+constexpr int64_t kInlinedIr = 4;
 
 uint64_t ConstantBytes(const OnnxModel::Impl& model) {
   uint64_t bytes = 0;
@@ -52,6 +56,10 @@ class Writer {
     DropWeightInputs(&result);
     AddMetadata(&result);
     store_.PutAll(model_.files, result.mutable_graph());
+    if (plan_.inlined) {
+      ExpandFormatFunctions(&result);
+      result.set_ir_version(std::max<int64_t>(model_.proto.ir_version(), kInlinedIr));
+    }
     store_.Finish(result);
     return {store_.model_path(), store_.data_path(), store_.bytes()};
   }

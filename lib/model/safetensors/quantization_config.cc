@@ -41,7 +41,13 @@ Json Operand(const std::string& format, int bits, Granularity granularity, TileS
 
 bool IsE8M0(const LayerScheme& scheme) { return scheme.scale_dtype == DType::kU8; }
 
+std::string UnnamedFormat(const LayerScheme& scheme);
+
+// U8 codes, of weights or activations, have a format of their own ("hif8-quantized"): readers that
+// do not know it refuse the layers, where "float-quantized" would be FP8 to them.
 std::string GroupFormat(const LayerScheme& scheme) {
+  const std::string unnamed = UnnamedFormat(scheme);
+  if (!unnamed.empty()) return unnamed + "-quantized";
   if (IsE8M0(scheme)) return scheme.weight_bits == 4 ? "mxfp4-pack-quantized" : "mxfp8-quantized";
   return IsInteger(scheme.weight_format) ? "int-quantized" : "float-quantized";
 }
@@ -126,23 +132,35 @@ Json ConfigGroups(const std::vector<Group>& groups, const PatternCounts& pattern
                   scheme.input_tile, scheme.input_e8m0, scheme.input_dynamic);
     }
     group["output_activations"] = nullptr;
-    if (groups.size() > 1 || IsE8M0(scheme)) group["format"] = GroupFormat(scheme);
+    if (groups.size() > 1 || IsE8M0(scheme) || !UnnamedFormat(scheme).empty()) {
+      group["format"] = GroupFormat(scheme);
+    }
     json["group_" + std::to_string(i)] = std::move(group);
   }
   return json;
 }
 
-// The format of U8 codes, which no type says; empty where there are none.
+// The format of a layer's U8 codes, which no type says; empty where there are none.
+std::string UnnamedFormat(const LayerScheme& scheme) {
+  if (scheme.weight_bits == 8 && CodeDType(scheme.weight_format) == DType::kU8) {
+    return scheme.weight_format;
+  }
+  const bool input = !scheme.input_format.empty() && scheme.input_bits == 8;
+  return input && CodeDType(scheme.input_format) == DType::kU8 ? scheme.input_format : "";
+}
+
 std::string UnnamedFormat(const std::vector<Group>& groups) {
   for (const Group& group : groups) {
-    const LayerScheme& scheme = group.scheme;
-    if (scheme.weight_bits == 8 && CodeDType(scheme.weight_format) == DType::kU8) {
-      return scheme.weight_format;
-    }
-    const bool input = !scheme.input_format.empty() && scheme.input_bits == 8;
-    if (input && CodeDType(scheme.input_format) == DType::kU8) return scheme.input_format;
+    if (std::string format = UnnamedFormat(group.scheme); !format.empty()) return format;
   }
   return {};
+}
+
+// What the top level says: readers that look nowhere else must not take HiF8 for anything.
+std::string TopFormat(const std::vector<Group>& groups) {
+  const std::string unnamed = UnnamedFormat(groups);
+  if (!unnamed.empty()) return unnamed + "-quantized";
+  return groups.size() == 1 ? GroupFormat(groups[0].scheme) : "mixed-precision";
 }
 
 // Every Linear that is not quantized, by full name. A tied head has no tensor of its own, but
@@ -168,7 +186,7 @@ Json QuantizationConfig(const Checkpoint& source, const std::map<int, LayerSchem
   const std::vector<Group> groups = GroupLayers(source, layers);
   Json json;
   json["quant_method"] = "compressed-tensors";
-  json["format"] = groups.size() == 1 ? GroupFormat(groups[0].scheme) : "mixed-precision";
+  json["format"] = TopFormat(groups);
   json["quantization_status"] = "compressed";
   json["global_compression_ratio"] = 1;
   json["config_groups"] = ConfigGroups(groups, CountPatterns(source));

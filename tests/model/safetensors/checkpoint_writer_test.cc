@@ -209,7 +209,7 @@ TEST_F(CheckpointWriterTest, ConfigGainsQuantizationConfigAndKeepsItsOrder) {
   Write(model, plan);
   Json written = Json::parse(test::ReadBytes(out_.path() / "config.json"));
   const Json expected = Json::parse(R"({
-    "quant_method": "compressed-tensors", "format": "float-quantized",
+    "quant_method": "compressed-tensors", "format": "whole-quantized",
     "quantization_status": "compressed", "global_compression_ratio": 1,
     "config_groups": {"group_0": {"targets": ["Linear"],
       "weights": {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": true,
@@ -218,7 +218,7 @@ TEST_F(CheckpointWriterTest, ConfigGainsQuantizationConfigAndKeepsItsOrder) {
       "input_activations": {"num_bits": 8, "type": "float", "strategy": "tensor",
         "symmetric": true, "dynamic": true, "observer": "memoryless", "observer_kwargs": {},
         "group_size": null, "block_structure": null, "actorder": null},
-      "output_activations": null}},
+      "output_activations": null, "format": "whole-quantized"}},
     "ignore": ["lm_head", "model.layers.0.mlp.down_proj"],
     "kv_cache_scheme": null, "number_format": "whole"})");
   EXPECT_EQ(written["quantization_config"].dump(), expected.dump());
@@ -236,7 +236,7 @@ TEST_F(CheckpointWriterTest, StaticScalesAndSchemesOfTheirOwn) {
   Write(model, plan);
   const Json config =
       Json::parse(test::ReadBytes(out_.path() / "config.json"))["quantization_config"];
-  EXPECT_EQ(config["format"], "mixed-precision");
+  EXPECT_EQ(config["format"], "whole-quantized");
   const Json& groups = config["config_groups"];
   EXPECT_EQ(groups["group_0"]["input_activations"]["dynamic"], false);
   EXPECT_EQ(groups["group_0"]["input_activations"]["observer"], "minmax");
