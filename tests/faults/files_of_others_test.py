@@ -170,6 +170,16 @@ class OthersTest(FolderCase):
         pathlib.Path("locked").write_text("")
         self.calibrate(*self.onnx, "--force", "--log-file", "locked/log", code=4, says=["cannot write the log file"])
 
+    def test_nothing_is_written_into_the_home_folder(self):
+        home = pathlib.Path("home")
+        home.mkdir()
+        hidden = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "ORT_"))}
+        for command in self.kinds:
+            self.calibrate(*command, "--force", env=dict(hidden, HOME=str(home.resolve())))
+            self.assertEqual(contents(home), {})
+        self.run_command(BIN / "hif8-report", "out", env=dict(hidden, HOME=str(home.resolve())))
+        self.assertEqual(list(home.rglob("*")), [])
+
     def test_a_result_lists_its_files(self):
         for command in self.kinds:
             self.calibrate(*command, "--force")
