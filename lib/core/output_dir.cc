@@ -185,10 +185,16 @@ void OutputDir::RequireReplaceable() const {
 void OutputDir::Fill(LogSink& log, const std::function<void()>& write) const {
   try {
     write();
-  } catch (const Error&) {
+  } catch (const Error& error) {
     if (KeepsFinished()) {
       log.Info("finished files stay in " + work_->path().string() +
                ": the same command goes on with them");
+    }
+    // What this run wrote itself is no model of the user's.
+    if (error.code() == ErrorCode::kModel && error.where().starts_with(path_.string())) {
+      throw EnvironmentError("the file was changed after it was written: " + error.message(),
+                             "let nobody else write into that folder, and start the run again",
+                             error.where());
     }
     throw;
   }

@@ -60,7 +60,8 @@ class OutputDir {
   const std::filesystem::path& target() const { return target_; }
 
   // Calls `write`, which ends with Commit(). When that throws while finished files stay for the
-  // next run, `log` says where they are.
+  // next run, `log` says where they are. A kModel error about a file below path() is made
+  // kEnvironment.
   void Fill(LogSink& log, const std::function<void()>& write) const;
 
   // Throws kUsage when the target is there meanwhile and may not be replaced.

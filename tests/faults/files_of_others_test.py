@@ -86,8 +86,8 @@ class OthersTest(FolderCase):
 
     def leave_unfinished(self, *args):
         """A checkpoint's run that is killed on its way."""
-        killed = dict(os.environ, LD_PRELOAD=str(LIBRARY), HIF8_FAULT_BELOW=str(self.folder.resolve()), HIF8_FAULT="kill",
-                      HIF8_FAULT_AT="12")
+        killed = dict(os.environ, LD_PRELOAD=str(LIBRARY), HIF8_FAULT_BELOW=str(self.folder.resolve()),
+                      HIF8_FAULT="kill", HIF8_FAULT_AT="12")  # fmt: skip
         self.calibrate(*self.kinds[1], *args, code=-signal.SIGKILL, env=killed)
 
     def test_a_refused_run_removes_what_a_killed_one_left(self):
@@ -191,6 +191,15 @@ class OthersTest(FolderCase):
         for _ in range(2):
             self.run_command(BIN / "hif8-report", "out", "--to", "html", "-o", "out/page.html")
         self.refused("m.onnx", "out/model.onnx", "-o", "m.onnx", says=["would overwrite"], program="hif8-report")
+
+    def test_a_pipe_is_written_to(self):
+        self.calibrate(*self.onnx)
+        self.run_command(BIN / "hif8-report", "out", "--to", "csv", "-o", "file")
+        os.mkfifo("pipe")
+        with subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE) as reader:
+            self.run_command(BIN / "hif8-report", "out", "--to", "csv", "-o", "pipe")
+            self.assertEqual(reader.communicate(timeout=60)[0], pathlib.Path("file").read_bytes())
+        self.assertTrue(pathlib.Path("pipe").is_fifo())
 
     def test_a_log_that_cannot_be_written(self):
         done = self.calibrate(*self.onnx, "--log-file", "/dev/full", "--quiet")
