@@ -90,6 +90,7 @@ void MergeStatistics(const std::vector<fs::path>& files, const fs::path& output,
   }
   std::error_code ignored;
   if (!force && fs::exists(output, ignored)) {
+    RemoveLeftover(output);
     throw UsageError("the output already exists", "give --force to replace it, or another -o",
                      output.string());
   }

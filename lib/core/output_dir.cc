@@ -77,6 +77,17 @@ std::vector<std::string> StrangersIn(const fs::path& folder) {
   return strangers;
 }
 
+void RemoveLeftover(const fs::path& output) {
+  std::error_code error;
+  const fs::path target = fs::weakly_canonical(fs::absolute(output), error);
+  if (!fs::exists(fs::symlink_status(WorkFolder::PathFor(target), error))) return;
+  try {
+    WorkFolder left(target);
+    if (!fs::exists(left.path() / kNew / ResumeList::kFileName, error)) left.Remove();
+  } catch (const Error&) {  // not ours, or in use
+  }
+}
+
 OutputDir::OutputDir(const fs::path& target, bool force, Unfinished unfinished)
     : target_(Normal(target)), unfinished_(unfinished), force_(force) {
   if (IsMountPoint(target_)) {
@@ -84,7 +95,12 @@ OutputDir::OutputDir(const fs::path& target, bool force, Unfinished unfinished)
                            "give a folder inside of it: -o " + (target_ / "result").string(),
                            target_.string());
   }
-  RequireReplaceable();
+  try {
+    RequireReplaceable();
+  } catch (const Error&) {
+    RemoveLeftover(target_);
+    throw;
+  }
   std::error_code error;
   fs::create_directories(target_.parent_path(), error);
   if (error) throw WriteError(target_.parent_path(), error.value());
@@ -169,10 +185,16 @@ void OutputDir::RequireReplaceable() const {
 void OutputDir::Fill(LogSink& log, const std::function<void()>& write) const {
   try {
     write();
-  } catch (const Error&) {
+  } catch (const Error& error) {
     if (KeepsFinished()) {
       log.Info("finished files stay in " + work_->path().string() +
                ": the same command goes on with them");
+    }
+    // What this run wrote itself is no model of the user's.
+    if (error.code() == ErrorCode::kModel && error.where().starts_with(path_.string())) {
+      throw EnvironmentError("the file was changed after it was written: " + error.message(),
+                             "let nobody else write into that folder, and start the run again",
+                             error.where());
     }
     throw;
   }

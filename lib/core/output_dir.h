@@ -23,6 +23,11 @@ inline constexpr const char* kFileList = ".hif8-files";
 // when there is no list. Links count as files.
 std::vector<std::string> StrangersIn(const std::filesystem::path& folder);
 
+// Removes what a killed run left beside `output`, for a run that is refused because the output is
+// there. Finished files that a run can go on with stay, and so does what another run or somebody
+// else has. Throws nothing: what cannot be removed is left to the next run.
+void RemoveLeftover(const std::filesystem::path& output);
+
 // Files are written into a folder inside of the target's WorkFolder; Commit() syncs them and puts
 // the folder in place, in one step also where it replaces an earlier result. Without Commit the
 // destructor removes what was written, so that an error, an interruption or a full disk leaves
@@ -55,7 +60,8 @@ class OutputDir {
   const std::filesystem::path& target() const { return target_; }
 
   // Calls `write`, which ends with Commit(). When that throws while finished files stay for the
-  // next run, `log` says where they are.
+  // next run, `log` says where they are. A kModel error about a file below path() is made
+  // kEnvironment.
   void Fill(LogSink& log, const std::function<void()>& write) const;
 
   // Throws kUsage when the target is there meanwhile and may not be replaced.

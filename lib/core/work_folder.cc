@@ -69,10 +69,14 @@ void Descriptor::Reset(int fd) {
   fd_ = fd;
 }
 
+fs::path WorkFolder::PathFor(const fs::path& target) {
+  return target.parent_path() / ("." + target.filename().string() + ".unfinished");
+}
+
 WorkFolder::WorkFolder(const fs::path& target)
     : target_(target.filename().string()),
-      name_("." + target_ + ".unfinished"),
-      path_(target.parent_path() / name_),
+      path_(PathFor(target)),
+      name_(path_.filename().string()),
       parent_(Retried([&] {
         return ::open(target.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
       })) {

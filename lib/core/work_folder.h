@@ -30,6 +30,8 @@ class WorkFolder {
   // absolute and its parent exists. Throws kUsage when a link, a file or a folder of somebody else
   // has the name; kEnvironment when another run has it or it cannot be made.
   explicit WorkFolder(const std::filesystem::path& target);
+  // Returns where the folder of `target` is, whether it is there or not.
+  static std::filesystem::path PathFor(const std::filesystem::path& target);
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
 
@@ -59,8 +61,8 @@ class WorkFolder {
   void MakeMarker() const;
 
   std::string target_;  // names in the parent
-  std::string name_;
   std::filesystem::path path_;
+  std::string name_;
   Descriptor parent_;
   Descriptor folder_;
   bool made_ = false;

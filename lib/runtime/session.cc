@@ -3,6 +3,7 @@
 #include <onnxruntime_session_options_config_keys.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <mutex>
 #include <new>
@@ -33,11 +34,21 @@ void InitEngine() {
   }
 }
 
-// One environment for the process, never destroyed: sessions may live in objects that are.
-Ort::Env& Environment() {
-  static Ort::Env& env = *new Ort::Env(
+// ONNX Runtime's own telemetry would write a database and an identifier of the machine into the
+// user's cache and send what it gathers; the variable is read when the environment is made, before
+// its call can switch anything off.
+Ort::Env* MakeEnvironment() {
+  ::setenv("ORT_DISABLE_TELEMETRY", "1", 1);
+  auto* const env = new Ort::Env(
       ORT_LOGGING_LEVEL_FATAL, "hif8",
       [](void*, OrtLoggingLevel, const char*, const char*, const char*, const char*) {}, nullptr);
+  env->DisableTelemetryEvents();
+  return env;
+}
+
+// One environment for the process, never destroyed: sessions may live in objects that are.
+Ort::Env& Environment() {
+  static Ort::Env& env = *MakeEnvironment();
   return env;
 }
 

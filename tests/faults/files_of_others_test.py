@@ -3,6 +3,7 @@
 Links and folders of others under our names, strangers' files in a result, outputs that are inputs, two runs at once.
 """
 
+import fcntl
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ sys.argv[1:] = [str(BIN / "hif8-calibrate")]
 from onnx_program import matmul  # noqa: E402
 from program_case import FolderCase  # noqa: E402
 
+FINISHED = ".finished-files"  # the work that a run can go on with
 CHECKPOINT = TESTS / "data" / "models" / "random-llama"
 
 
@@ -82,11 +84,38 @@ class OthersTest(FolderCase):
             self.calibrate(*self.onnx, "--force")
             self.assertEqual(sorted(os.listdir()), ["m.onnx", "out", "x.npy"])
 
+    def leave_unfinished(self, *args):
+        """A checkpoint's run that is killed on its way."""
+        killed = dict(os.environ, LD_PRELOAD=str(LIBRARY), HIF8_FAULT_BELOW=str(self.folder.resolve()),
+                      HIF8_FAULT="kill", HIF8_FAULT_AT="12")  # fmt: skip
+        self.calibrate(*self.kinds[1], *args, code=-signal.SIGKILL, env=killed)
+
+    def test_a_refused_run_removes_what_a_killed_one_left(self):
+        self.calibrate(*self.onnx)
+        before = contents(pathlib.Path("out"))
+        work = pathlib.Path(".out.unfinished")
+        finished = work / "new" / FINISHED
+        self.leave_unfinished("--force")
+        for path in work.rglob(FINISHED):
+            path.unlink()
+        finished.parent.mkdir(exist_ok=True)
+        finished.write_text("")
+        for command in self.kinds:
+            self.refused(*command, says=["already exists"])
+        finished.unlink()
+        lock = os.open(work, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self.refused(*self.onnx, says=["already exists"])
+        os.close(lock)
+        (work / "new" / "model.onnx").write_text("an earlier result")
+        self.calibrate(*self.onnx, code=2, says=["already exists"])
+        self.assertEqual(sorted(os.listdir()), ["m.onnx", "out", "x.npy"])
+        self.assertEqual(contents(pathlib.Path("out")), before)
+
     def test_links_in_the_work_folder_are_not_followed(self):
         pathlib.Path("victim").write_text("mine")
         command = self.kinds[1]
-        killed = dict(os.environ, LD_PRELOAD=str(LIBRARY), HIF8_FAULT="kill", HIF8_FAULT_AT="12")
-        self.calibrate(*command, code=-signal.SIGKILL, env=killed)
+        self.leave_unfinished()
         new = pathlib.Path(".out.unfinished/new")
         for name in ("model.safetensors.partial", "config.json", "recipe.yaml", "report.json", ".hif8-files"):
             (new / name).unlink(missing_ok=True)
@@ -163,12 +192,31 @@ class OthersTest(FolderCase):
             self.run_command(BIN / "hif8-report", "out", "--to", "html", "-o", "out/page.html")
         self.refused("m.onnx", "out/model.onnx", "-o", "m.onnx", says=["would overwrite"], program="hif8-report")
 
+    def test_a_pipe_is_written_to(self):
+        self.calibrate(*self.onnx)
+        self.run_command(BIN / "hif8-report", "out", "--to", "csv", "-o", "file")
+        os.mkfifo("pipe")
+        with subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE) as reader:
+            self.run_command(BIN / "hif8-report", "out", "--to", "csv", "-o", "pipe")
+            self.assertEqual(reader.communicate(timeout=60)[0], pathlib.Path("file").read_bytes())
+        self.assertTrue(pathlib.Path("pipe").is_fifo())
+
     def test_a_log_that_cannot_be_written(self):
         done = self.calibrate(*self.onnx, "--log-file", "/dev/full", "--quiet")
         self.assertEqual(done.stderr.count("cannot write the log file"), 1)
         self.assertIn("goes on without it", done.stderr)
         pathlib.Path("locked").write_text("")
         self.calibrate(*self.onnx, "--force", "--log-file", "locked/log", code=4, says=["cannot write the log file"])
+
+    def test_nothing_is_written_into_the_home_folder(self):
+        home = pathlib.Path("home")
+        home.mkdir()
+        hidden = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "ORT_"))}
+        for command in self.kinds:
+            self.calibrate(*command, "--force", env=dict(hidden, HOME=str(home.resolve())))
+            self.assertEqual(contents(home), {})
+        self.run_command(BIN / "hif8-report", "out", env=dict(hidden, HOME=str(home.resolve())))
+        self.assertEqual(list(home.rglob("*")), [])
 
     def test_a_result_lists_its_files(self):
         for command in self.kinds:
