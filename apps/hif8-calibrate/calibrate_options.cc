@@ -216,6 +216,13 @@ std::vector<OptionSpec> InputOptions() {
        .help =
            "inputs of layers that another program captured (samples/capture), instead of --data",
        .environment = false},
+      {.name = "architecture",
+       .kind = OptionKind::kPath,
+       .group = kIn,
+       .value = "FILE",
+       .help = "description of a checkpoint's network (docs/bring-your-own-model.md)",
+       .default_text = "hif8_architecture.yaml in the model's folder, else the built-in one",
+       .environment = false},
       {.name = "stats-in",
        .kind = OptionKind::kPath,
        .group = kIn,
@@ -326,7 +333,7 @@ std::vector<OptionSpec> OtherOptions() {
        .group = kRun,
        .value = "WHAT",
        .help = "print the names that other options and recipes know",
-       .choices = {"formats", "rules", "recipes"},
+       .choices = {"formats", "rules", "recipes", "architecture"},
        .environment = false}};
 }
 

@@ -8,6 +8,7 @@
 #include "apps/hif8-calibrate/job.h"
 #include "calibrators/builtin.h"
 #include "formats/builtin.h"
+#include "lib/model/safetensors/description.h"
 
 namespace hif8 {
 namespace {
@@ -32,6 +33,11 @@ bool PrintList(const cli::ParsedOptions& options, cli::Console& console) {
   if (what == "recipes") {
     for (const BuiltInRecipe& recipe : BuiltInRecipes()) {
       rows.emplace_back(recipe.name, recipe.description);
+    }
+  }
+  if (what == "architecture") {
+    for (const DescriptionKey& key : DescriptionKeys()) {
+      rows.emplace_back(key.name, key.usual + (key.help.empty() ? "" : "; " + key.help));
     }
   }
   console.PrintNames(rows);

@@ -207,7 +207,8 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   if (!dry_run) pipeline = MakePipelineOptions(options, context);
 
   const std::unique_ptr<ModelKind> kind =
-      OpenModel(options.Text("MODEL"), HasScales(options), part, &config, context, console.log());
+      OpenModel({options.Text("MODEL"), options.Text("architecture"), HasScales(options), part},
+                &config, context, console.log());
   CheckUse(config, kind->model(), context, console.log());
   if (dry_run) {
     const QuantPlan plan = MakePlan(kind->model(), config, context);

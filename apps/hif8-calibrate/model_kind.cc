@@ -66,11 +66,11 @@ class OnnxKind : public ModelKind {
 class CheckpointKind : public ModelKind {
  public:
   // Scales from elsewhere are compared with the whole model's fingerprint.
-  CheckpointKind(const std::string& path, bool has_scales, std::optional<CheckpointPart> part,
-                 const QuantConfig& config, const ParseContext& context)
+  CheckpointKind(const ModelPlace& place, const QuantConfig& config, const ParseContext& context)
       : config_(config),
         context_(context),
-        checkpoint_(Checkpoint::Open(path, part, !part || has_scales)) {}
+        checkpoint_(Checkpoint::Open(place.path, place.part, !place.part || place.has_scales,
+                                     OwnDescription(place))) {}
 
   const Model& model() const override { return *checkpoint_; }
 
@@ -92,6 +92,11 @@ class CheckpointKind : public ModelKind {
   }
 
  private:
+  static std::optional<Description> OwnDescription(const ModelPlace& place) {
+    if (place.architecture.empty()) return std::nullopt;
+    return ReadDescription(place.architecture);
+  }
+
   TokenData ReadTokens(const std::string& path) const {
     if (path.starts_with("random:")) {
       throw UsageError(
@@ -112,23 +117,28 @@ class CheckpointKind : public ModelKind {
 
 }  // namespace
 
-std::unique_ptr<ModelKind> OpenModel(const std::string& path, bool has_scales,
-                                     std::optional<CheckpointPart> part, QuantConfig* config,
+std::unique_ptr<ModelKind> OpenModel(const ModelPlace& place, QuantConfig* config,
                                      const ParseContext& context, LogSink& log) {
+  const std::string& path = place.path;
   std::error_code unreadable;  // the reader says why
   const bool folder = fs::is_directory(path, unreadable);
   if (!folder && fs::path(path).extension() != ".safetensors") {
-    if (part) {
+    if (!place.architecture.empty()) {
+      throw UsageError("--architecture: an ONNX model has its graph in itself",
+                       "leave it out; it is for checkpoints");
+    }
+    if (place.part) {
       throw UsageError("--shards: an ONNX model is not written in parts",
                        "leave it out; it is for checkpoints of many files");
     }
     return std::make_unique<OnnxKind>(path, *config, context, log);
   }
-  if (!folder && !has_scales && context.rules.Get(config->activations.rule).traits().needs_data) {
+  if (!folder && !place.has_scales &&
+      context.rules.Get(config->activations.rule).traits().needs_data) {
     log.Info("a bare .safetensors file without data: only the weights are quantized");
     config->activations.rule = RuleWith(context.rules, &RuleTraits::needs_data, false).name();
   }
-  return std::make_unique<CheckpointKind>(path, has_scales, part, *config, context);
+  return std::make_unique<CheckpointKind>(place, *config, context);
 }
 
 }  // namespace hif8

@@ -25,13 +25,18 @@ class ModelKind {
                                                      LogSink& log) const = 0;
 };
 
-// A folder or .safetensors file is a checkpoint, everything else an ONNX model. `has_scales`:
-// something was given that activation scales can come from; a bare .safetensors file without it is
-// quantized weight-only, and `config` is changed to say so. `config`, `context` and `log` must
-// outlive the result.
-// `part`: only these files are to be written. Throws kUsage for a part of an ONNX model.
-std::unique_ptr<ModelKind> OpenModel(const std::string& path, bool has_scales,
-                                     std::optional<CheckpointPart> part, QuantConfig* config,
+struct ModelPlace {
+  std::string path;
+  std::string architecture;  // file with the description of a checkpoint's network, may be empty
+  bool has_scales = false;   // something was given that activation scales can come from
+  std::optional<CheckpointPart> part;  // only these files are to be written
+};
+
+// A folder or .safetensors file is a checkpoint, everything else an ONNX model. A bare .safetensors
+// file without scales is quantized weight-only, and `config` is changed to say so. `config`,
+// `context` and `log` must outlive the result. Throws kUsage for a part or an architecture of an
+// ONNX model.
+std::unique_ptr<ModelKind> OpenModel(const ModelPlace& place, QuantConfig* config,
                                      const ParseContext& context, LogSink& log);
 
 }  // namespace hif8

@@ -23,6 +23,13 @@ inline constexpr std::string_view kObserveOp = "Observe";
 inline constexpr std::string_view kCompareOp = "Compare";
 inline constexpr std::string_view kTapIdAttribute = "id";
 
+// An operator of networks that the standard ones do not have, all inputs fp32:
+//   GatedDeltaRule(value [T, heads, n], query and key [T, key heads, m], decay and beta [T, heads])
+// Per head of values, with the head of keys that it shares: state S [m, n] is 0 before; at each
+// position S *= exp(decay), S += key outer beta (value - key^T S), and the result is query^T S.
+inline constexpr std::string_view kNetworkDomain = "calibration.network";
+inline constexpr std::string_view kGatedDeltaRuleOp = "GatedDeltaRule";
+
 // Attributes of the operators that round to a format's grid with scales found in the data: the
 // dimension that readers sum over, elements of it that share a scale, how scales are stored, and
 // the rest of TileScaling.

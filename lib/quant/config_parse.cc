@@ -1,9 +1,6 @@
-#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
-#include <exception>
 #include <filesystem>
-#include <sstream>
 
 #include "lib/core/error.h"
 #include "lib/core/input_file.h"
@@ -16,50 +13,6 @@ namespace {
 
 constexpr size_t kMaxRecipeBytes = size_t{1} << 20;
 
-// Where a document starts; everything else about it is of no interest.
-class StartHandler : public YAML::EventHandler {
- public:
-  void OnDocumentStart(const YAML::Mark& mark) override { start = mark; }
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                  YAML::EmitterStyle::value) override {}
-  void OnMapEnd() override {}
-
-  YAML::Mark start;
-};
-
-// The one document of the text, or false after a report. YAML::LoadAll would not do: on some
-// damaged input it finds documents without end.
-bool ParseYaml(const std::string& text, const Source& source, Diagnostics& diagnostics,
-               YAML::Node* root) {
-  try {
-    std::istringstream stream(text);
-    YAML::Parser parser(stream);
-    StartHandler handler;
-    if (parser.HandleNextDocument(handler) && parser.HandleNextDocument(handler)) {
-      diagnostics.Add(source.At(handler.start), "a second YAML document, or text outside of any",
-                      "a recipe is one document: remove the line --- or what does not belong");
-      return false;
-    }
-    *root = YAML::Load(text);
-    return true;
-  } catch (const YAML::Exception& error) {
-    diagnostics.Add(source.At(error.mark), "not valid YAML: " + error.msg,
-                    "check indentation, brackets and quotes there");
-  } catch (const std::exception& error) {
-    diagnostics.Add(source.At({}), std::string("not valid YAML: ") + error.what(),
-                    "correct the file, or begin with a built-in recipe");
-  }
-  return false;
-}
-
 // What is wrong with a whole document comes before what is wrong inside.
 void ReadDocument(std::string_view yaml, const std::string& source_name,
                   const ParseContext& context, Diagnostics& diagnostics, ConfigBuilder& builder) {
@@ -71,7 +24,7 @@ void ReadDocument(std::string_view yaml, const std::string& source_name,
     return;
   }
   YAML::Node root;
-  if (!ParseYaml(std::string(yaml), source, diagnostics, &root)) return;
+  if (!ParseYaml(std::string(yaml), "recipe", source, diagnostics, &root)) return;
   if (!root.IsMap() && !root.IsNull()) {
     diagnostics.Add(start, "expected a mapping of recipe keys, found " + FoundText(root),
                     "a recipe starts with version: 1");
@@ -88,7 +41,7 @@ void ReadAssignment(const ConfigAssignment& assignment, const ParseContext& cont
   RecipeReader reader(source, context, diagnostics);
   if (assignment.mode == ConfigAssignment::Mode::kYaml) {
     YAML::Node value;
-    if (!ParseYaml(assignment.text, source, diagnostics, &value)) return;
+    if (!ParseYaml(assignment.text, "recipe", source, diagnostics, &value)) return;
     reader.ReadKey(assignment.key, value, source.name);
   } else {
     reader.ReadText(assignment.key, assignment.text,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "lib/core/pattern.h"
@@ -25,33 +24,7 @@ std::vector<std::string> KeysBelow(const std::string& prefix) {
   return keys;
 }
 
-std::string Shortened(const std::string& text) {
-  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
-}
-
-bool IsPlainScalar(const YAML::Node& node) { return node.IsScalar() && node.Tag() != "!"; }
-
 }  // namespace
-
-void Diagnostics::ThrowIfAny() const {
-  if (errors_.empty()) return;
-  Error all = errors_.front();
-  for (size_t i = 1; i < errors_.size(); ++i) all.Add(errors_[i]);
-  throw all;
-}
-
-std::string Source::At(const YAML::Mark& mark) const {
-  if (!has_positions) return name;
-  if (mark.line < 0) return name + ":1:1";
-  return name + ":" + std::to_string(mark.line + 1) + ":" + std::to_string(mark.column + 1);
-}
-
-std::string FoundText(const YAML::Node& node) {
-  if (node.IsScalar()) return "'" + Shortened(node.Scalar()) + "'";
-  if (node.IsSequence()) return "a list of " + std::to_string(node.size());
-  if (node.IsMap()) return "a mapping";
-  return "nothing";
-}
 
 std::vector<Level::Entry> Level::Sorted() const {
   std::vector<Entry> sorted = entries;
@@ -96,28 +69,11 @@ void RecipeReader::ReadVersion(const YAML::Node& root) {
   }
 }
 
-template <typename F>
-void RecipeReader::ForEachKey(const YAML::Node& map, F visit) {
-  std::set<std::string> seen;
-  for (const auto& item : map) {
-    const std::string where = source_.At(item.first.Mark());
-    if (!item.first.IsScalar()) {
-      diagnostics_.Add(where, "a key must be text, found " + FoundText(item.first),
-                       "write 'name: value'");
-    } else if (!seen.insert(item.first.Scalar()).second) {
-      diagnostics_.Add(where,
-                       "the key '" + Shortened(item.first.Scalar()) + "' stands here a second time",
-                       "keep one of them");
-    } else {
-      visit(item.first.Scalar(), item.second, where);
-    }
-  }
-}
-
 void RecipeReader::ReadMapping(const YAML::Node& node, const std::string& prefix) {
-  ForEachKey(node, [&](const std::string& key, const YAML::Node& value, const std::string& where) {
-    if (!prefix.empty() || key != "version") ReadKey(prefix + key, value, where);
-  });
+  ForEachKey(node, source_, diagnostics_,
+             [&](const std::string& key, const YAML::Node& value, const std::string& where) {
+               if (!prefix.empty() || key != "version") ReadKey(prefix + key, value, where);
+             });
 }
 
 void RecipeReader::ReadKey(const std::string& key, const YAML::Node& node,
@@ -197,19 +153,20 @@ bool RecipeReader::ReadOverride(const YAML::Node& node, Override* out) {
   RecipeReader inner(source_, context_, diagnostics_);  // into a level of its own
   bool has_match = false;
   bool good = true;
-  ForEachKey(node, [&](const std::string& key, const YAML::Node& value, const std::string& at) {
-    if (key == "match") {
-      has_match = true;
-      good &= ReadMatch("overrides", value, at, &out->pattern);
-    } else if (key == "optional") {
-      good &= ReadOptional("overrides", value, at, &out->pattern);
-    } else if (key == "weights" || key == "activations") {
-      inner.ReadKey(key, value, at);
-    } else {
-      diagnostics_.Add(at, "unknown key '" + Shortened(key) + "' in an override",
-                       SuggestionHint(key, kKeys));
-    }
-  });
+  ForEachKey(node, source_, diagnostics_,
+             [&](const std::string& key, const YAML::Node& value, const std::string& at) {
+               if (key == "match") {
+                 has_match = true;
+                 good &= ReadMatch("overrides", value, at, &out->pattern);
+               } else if (key == "optional") {
+                 good &= ReadOptional("overrides", value, at, &out->pattern);
+               } else if (key == "weights" || key == "activations") {
+                 inner.ReadKey(key, value, at);
+               } else {
+                 diagnostics_.Add(at, "unknown key '" + Shortened(key) + "' in an override",
+                                  SuggestionHint(key, kKeys));
+               }
+             });
   if (!has_match) {
     diagnostics_.Add(where, "an override without 'match'",
                      "add match: 'regular expression over layer names'");
@@ -321,18 +278,19 @@ bool RecipeReader::ReadPattern(const Param& param, const YAML::Node& node, const
   if (!node.IsMap()) return ReadMatch(param.key, node, where, pattern);
   bool good = true;
   bool has_match = false;
-  ForEachKey(node, [&](const std::string& key, const YAML::Node& value, const std::string& at) {
-    if (key == "match") {
-      has_match = true;
-      good &= ReadMatch(param.key, value, at, pattern);
-    } else if (key == "optional") {
-      good &= ReadOptional(param.key, value, at, pattern);
-    } else {
-      good = false;
-      diagnostics_.Add(at, param.key + ": unknown key '" + Shortened(key) + "'",
-                       "known: match, optional");
-    }
-  });
+  ForEachKey(node, source_, diagnostics_,
+             [&](const std::string& key, const YAML::Node& value, const std::string& at) {
+               if (key == "match") {
+                 has_match = true;
+                 good &= ReadMatch(param.key, value, at, pattern);
+               } else if (key == "optional") {
+                 good &= ReadOptional(param.key, value, at, pattern);
+               } else {
+                 good = false;
+                 diagnostics_.Add(at, param.key + ": unknown key '" + Shortened(key) + "'",
+                                  "known: match, optional");
+               }
+             });
   if (!has_match)
     diagnostics_.Add(where, param.key + ": an entry without 'match'",
                      "write 'match: ' and a regular expression of names");

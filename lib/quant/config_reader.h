@@ -12,36 +12,9 @@
 #include "lib/core/error.h"
 #include "lib/quant/config.h"
 #include "lib/quant/config_params.h"
+#include "lib/yaml/yaml_text.h"
 
 namespace hif8 {
-
-// Gathers errors, so that a person sees all of them at once.
-class Diagnostics {
- public:
-  void Add(std::string where, std::string message, std::string hint) {
-    Add(UsageError(std::move(message), std::move(hint), std::move(where)));
-  }
-  void Add(Error error) {
-    if (errors_.size() < kMost) errors_.push_back(std::move(error));
-  }
-  bool empty() const { return errors_.empty(); }
-  // Throws the first error with the others attached, if there are any.
-  void ThrowIfAny() const;
-
- private:
-  static constexpr size_t kMost = 20;
-  std::vector<Error> errors_;
-};
-
-// Where a value comes from: a file, whose positions are worth telling, or an option.
-struct Source {
-  std::string name;
-  bool has_positions = false;
-  std::string At(const YAML::Mark& mark) const;
-};
-
-// "'abc'", "a list", "nothing": a node in errors.
-std::string FoundText(const YAML::Node& node);
 
 // The settings of one level of precedence.
 struct Level {
@@ -73,8 +46,6 @@ class RecipeReader {
   Level TakeLevel() { return std::move(level_); }
 
  private:
-  template <typename F>
-  void ForEachKey(const YAML::Node& map, F visit);
   void ReadMapping(const YAML::Node& node, const std::string& prefix);
   void ReadVersion(const YAML::Node& root);
   void ReadOverrides(const YAML::Node& node, const std::string& where);

@@ -48,7 +48,7 @@ class MeasurePass {
               written_.ReadRows(tensor, formats, begin, end, values);
             }),
         sink_(*checkpoint, quantized, &measurement_),
-        parts_(spec_, formats, &sink_, &log),
+        parts_(checkpoint->network(), formats, &sink_, &log),
         log_(log),
         comparing_layers_(comparing_layers),
         others_(networks.size()),
@@ -168,14 +168,14 @@ class MeasurePass {
     });
     for (int64_t b = 0; b < spec_.blocks; ++b) {
       const std::string prefix = network.BlockPrefix(b);
-      PartSessions& sessions = spec_.experts.HasExperts(b) ? parts_.sparse : parts_.dense;
+      PartSessions& sessions = parts_.Block(b);
       const PartSession& original = sessions.Get(OriginalOptions(prefix, layers(b)));
       NamedTensors inputs = constants.Take(b);
       AddScales(original.part, prefix, &inputs);
       std::vector<const PartSession*> parts(others_.size());
       for (size_t k = 0; k < others_.size(); ++k) {
         const PartOptions options = Options(PartMode::kQuantized, prefix, layers(b), others_[k]);
-        if (comparing_layers_ || spec_.experts.HasExperts(b) || !options.inputs.empty() ||
+        if (comparing_layers_ || spec_.At(b).kind.sparse || !options.inputs.empty() ||
             !options.weights.empty()) {
           Leave(&others_[k]);
         }
@@ -208,7 +208,7 @@ class MeasurePass {
   // Each network's rows go where its own router sends them.
   void RunExperts(int64_t block, ExpertRouting* routing) {
     const Network& network = run_.network();
-    const std::vector<PartLayer> layers = DecoderExpert(spec_, {}).layers;
+    const std::vector<PartLayer> layers = network.Expert({}).layers;
     std::set<int64_t> routed;
     const auto add = [&](const ExpertRouting& r) {
       for (const int64_t expert : r.Active()) routed.insert(expert);
@@ -221,8 +221,8 @@ class MeasurePass {
     };
     const auto count = static_cast<int64_t>(active.size());
     Prefetch constants(count, memory_.prefetch, [&](int64_t at) {
-      return LoadConstants([&](PartOptions o) { return DecoderExpert(spec_, std::move(o)); },
-                           prefix(at), layers);
+      return LoadConstants([&](PartOptions o) { return network.Expert(std::move(o)); }, prefix(at),
+                           layers);
     });
     for (int64_t at = 0; at < count; ++at) {
       const int64_t e = active[static_cast<size_t>(at)];
@@ -246,14 +246,15 @@ class MeasurePass {
 
   void RunNorm() {
     const std::vector<PartLayer> layers = DecoderHead(spec_, {}).layers;
-    const PartSession& norm = parts_.norms.Get(OriginalOptions("", layers));
+    const PartSession& norm =
+        parts_.norms.Get(OriginalOptions(run_.network().HeadPrefix(), layers));
     const PartSession& plain = parts_.norms.Get({});
     const PartGraph* parts[] = {&norm.part};
     NamedTensors inputs = loader_.Load(parts, run_.network().prefix);
-    AddScales(norm.part, "", &inputs);
+    AddScales(norm.part, run_.network().HeadPrefix(), &inputs);
     for (OtherNetwork& other : others_) Leave(&other);
     for (size_t i = 0; i < run_.samples(); ++i) {
-      sink_.Aim(norm.part, "", true);
+      sink_.Aim(norm.part, run_.network().HeadPrefix(), true);
       run_.RunNorm(norm, &inputs, i, original_.get());
       for (OtherNetwork& other : others_) run_.RunNorm(plain, &inputs, i, other.states.get());
     }
@@ -285,24 +286,26 @@ class MeasurePass {
   // them.
   void RunHeadPiece(int64_t first, const Tensor& rows, const Tensor& decoded) {
     const std::vector<PartLayer> layers = DecoderHead(spec_, {}).layers;
-    const PartSession& original = parts_.heads.Get(OriginalOptions("", layers));
+    const std::string prefix = run_.network().HeadPrefix();
+    const std::string weight = spec_.head + ".weight";
+    const PartSession& original = parts_.heads.Get(OriginalOptions(prefix, layers));
     for (size_t i = 0; i < run_.samples(); ++i) {
-      NamedTensors inputs = {{"lm_head.weight", rows}, {"lm_head.weight:quantized", decoded}};
-      AddScales(original.part, "", &inputs);
-      sink_.Aim(original.part, "", true);
+      NamedTensors inputs = {{weight, rows}, {weight + ":quantized", decoded}};
+      AddScales(original.part, prefix, &inputs);
+      sink_.Aim(original.part, prefix, true);
       const Tensor a = HeadLogits(original, i, original_.get(), &inputs);
       std::vector<float> a_buffer;
       const auto x = AsFloats(a.view, &a_buffer);
       scores_[i].Add(x, first, rows.view.shape[0]);
       for (OtherNetwork& other : others_) {
         const PartSession& head =
-            parts_.heads.Get(Options(PartMode::kQuantized, "", layers, other));
+            parts_.heads.Get(Options(PartMode::kQuantized, prefix, layers, other));
         // Tied to a quantized embedding it has other values although it is no layer of its own.
-        if (IsQuantized(run_.network().head, other)) inputs["lm_head.weight"] = decoded;
-        AddScales(head.part, "", &inputs);
-        sink_.Aim(head.part, "", false, comparing_layers_);
+        if (IsQuantized(run_.network().head, other)) inputs[weight] = decoded;
+        AddScales(head.part, prefix, &inputs);
+        sink_.Aim(head.part, prefix, false, comparing_layers_);
         const Tensor b = HeadLogits(head, i, other.states.get(), &inputs);
-        inputs["lm_head.weight"] = rows;
+        inputs[weight] = rows;
         std::vector<float> b_buffer;
         const auto y = AsFloats(b.view, &b_buffer);
         other.logits.error.Add(x, y);

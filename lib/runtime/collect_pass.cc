@@ -62,7 +62,7 @@ CollectPass::CollectPass(const Checkpoint& checkpoint, const CheckpointSourceOpt
       run_(checkpoint, options.calibration),
       loader_(checkpoint, [this](const std::string& tensor, int64_t begin, int64_t end,
                                  float* values) { ReadQuantized(tensor, begin, end, values); }),
-      parts_(spec_, formats, &sink_, &log),
+      parts_(checkpoint.network(), formats, &sink_, &log),
       log_(log),
       options_(options) {
   if (propagation_ != nullptr && spec_.experts.count > 0) {
@@ -88,10 +88,10 @@ void CollectPass::RunBlocks(int64_t count, const std::set<int>& wanted,
   HiddenStates* out = propagation_ == nullptr ? states_.get() : nullptr;
   for (int64_t b = 0; b < count; ++b) {
     const std::vector<PartLayer> layers = network.Block(b, {}).layers;
-    const bool has_experts = spec_.experts.HasExperts(b);
+    const bool has_experts = spec_.At(b).kind.sparse;
     PartOptions options;
     options.observed = Observed(checkpoint_, wanted, network.BlockPrefix(b), layers);
-    const PartSession& block = (has_experts ? parts_.sparse : parts_.dense).Get(options);
+    const PartSession& block = parts_.Block(b).Get(options);
     sink_.Aim(block.part, network.BlockPrefix(b), checkpoint_, stats);
     NamedTensors inputs = constants.Take(b);
     const std::unique_ptr<ExpertRouting> routing = run_.Route(b, memory_.hidden_states);
@@ -112,7 +112,7 @@ void CollectPass::RunBlocks(int64_t count, const std::set<int>& wanted,
 void CollectPass::RunExperts(int64_t block, const std::set<int>& wanted,
                              std::vector<TensorStats>* stats, ExpertRouting* routing) {
   const Network& network = run_.network();
-  const PartGraph outline = DecoderExpert(spec_, {});
+  const PartGraph outline = network.Expert({});
   const PartGraph* parts[] = {&outline};
   std::vector<int64_t> active = routing->Active();
   if (options_.route_all) {
@@ -161,7 +161,7 @@ void CollectPass::RunQuantized(int64_t block, const std::vector<PartLayer>& laye
     encoded_[tensor->name()] = std::move(*encoded);
   }
   options.inputs = QuantizedInputs(checkpoint_, quantized, prefix, layers);
-  const PartSession& session = parts_.dense.Get(options);
+  const PartSession& session = parts_.Block(block).Get(options);
   std::vector<TensorStats> none(stats.size());
   sink_.Aim(session.part, prefix, checkpoint_, &none);
   const PartGraph* parts[] = {&session.part};
@@ -183,10 +183,11 @@ void CollectPass::ReadQuantized(const std::string& tensor, int64_t begin, int64_
 }
 
 void CollectPass::RunNorm(const std::set<int>& wanted, std::vector<TensorStats>* stats) {
+  const std::string head = run_.network().HeadPrefix();
   PartOptions options;
-  options.observed = Observed(checkpoint_, wanted, "", DecoderHead(spec_, {}).layers);
+  options.observed = Observed(checkpoint_, wanted, head, DecoderHead(spec_, {}).layers);
   const PartSession& norm = parts_.norms.Get(options);
-  sink_.Aim(norm.part, "", checkpoint_, stats);
+  sink_.Aim(norm.part, head, checkpoint_, stats);
   const PartGraph* parts[] = {&norm.part};
   NamedTensors inputs = loader_.Load(parts, run_.network().prefix);
   for (size_t i = 0; i < run_.samples(); ++i) run_.RunNorm(norm, &inputs, i, states_.get());
@@ -199,7 +200,7 @@ void CollectPass::RunHead(
   for (int64_t first = 0; first < spec_.vocabulary; first += step) {
     const int64_t end = std::min(first + step, spec_.vocabulary);
     NamedTensors inputs;
-    inputs["lm_head.weight"] = loader_.LoadRows(run_.network().head, false, first, end);
+    inputs[spec_.head + ".weight"] = loader_.LoadRows(run_.network().head, false, first, end);
     for (size_t i = 0; i < run_.samples(); ++i) {
       inputs["normed"] = FloatTensor(states_->Read(i), {run_.length(i), spec_.hidden});
       take(i, first, head.Run(inputs).view);

@@ -41,6 +41,8 @@ class CustomOps {
 
   // Domain kTapDomain; Observe and Compare report to the TapRun of their thread.
   void AddTaps();
+  // GatedDeltaRule of lib/model/graph.h.
+  void AddGatedDeltaRule();
   // name(x, scale) -> x rounded to the grid of `format` at that scale, all fp32, as
   // NumberFormat::QuantizeDequantize does it. `scale` has one element or broadcasts against x.
   void AddQuantizeDequantize(const std::string& domain, const std::string& name,

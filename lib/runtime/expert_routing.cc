@@ -57,7 +57,8 @@ void ExpertRouting::Run(const PartSession& session, NamedTensors* constants, int
   const std::span<const float> normed = normed_.Read(sample);
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto row = normed.subspan(static_cast<size_t>(rows[i]) * width_, width_);
-    std::copy(row.begin(), row.end(), gathered.begin() + static_cast<ptrdiff_t>(i * width_));
+    const float weight = spec_.weight_input ? route.weights[i] : 1;
+    for (size_t k = 0; k < width_; ++k) gathered[i * width_ + k] = row[k] * weight;
   }
   (*constants)["rows"] =
       FloatTensor(gathered, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(width_)});
@@ -69,7 +70,8 @@ void ExpertRouting::Run(const PartSession& session, NamedTensors* constants, int
   std::vector<float> weighted(width_);
   for (size_t i = 0; i < route.rows.size(); ++i) {
     const size_t at = all ? static_cast<size_t>(route.rows[i]) : i;
-    for (size_t k = 0; k < width_; ++k) weighted[k] = out[at * width_ + k] * route.weights[i];
+    const float weight = spec_.weight_input ? 1 : route.weights[i];
+    for (size_t k = 0; k < width_; ++k) weighted[k] = out[at * width_ + k] * weight;
     states->Add(sample, static_cast<size_t>(route.rows[i]) * width_, weighted);
   }
 }

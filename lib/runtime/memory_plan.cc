@@ -41,7 +41,7 @@ MemoryPlan PlanMemory(const Network& network, int64_t rows, int networks, bool r
   }
   const auto copies = static_cast<uint64_t>(networks);
   const bool has_experts = spec.experts.count > 0;
-  const uint64_t expert = has_experts ? copies * WeightBytes(DecoderExpert(spec, {})) : 0;
+  const uint64_t expert = has_experts ? copies * WeightBytes(network.Expert({})) : 0;
   block = copies * block + (requantized ? block / sizeof(float) : 0);
   const uint64_t activations = copies * ActivationBytes(spec, rows);
   const uint64_t least = std::max(block, expert) + activations;

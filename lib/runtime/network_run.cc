@@ -8,7 +8,7 @@ namespace hif8 {
 NetworkRun::NetworkRun(const Checkpoint& checkpoint, const TokenData& data)
     : checkpoint_(checkpoint), network_(checkpoint.network()), data_(data) {
   for (size_t i = 0; i < samples(); ++i) longest_ = std::max(longest_, length(i));
-  table_ = MakeRopeTable(network_.spec.rope, longest_);
+  temperatures_ = Temperatures(longest_, network_.spec.attention.temperature);
 }
 
 std::vector<size_t> NetworkRun::StateSizes() const {
@@ -21,9 +21,9 @@ std::vector<size_t> NetworkRun::StateSizes() const {
 
 std::unique_ptr<ExpertRouting> NetworkRun::Route(int64_t block, uint64_t memory_limit) const {
   const ExpertsSpec& experts = network_.spec.experts;
-  if (!experts.HasExperts(block)) return nullptr;
+  if (!network_.spec.At(block).kind.sparse) return nullptr;
   std::vector<float> correction;
-  if (experts.corrected) {
+  if (experts.corrected()) {
     correction.resize(static_cast<size_t>(experts.count));
     checkpoint_.ReadRows(*checkpoint_.Find(network_.CorrectionName(block)), 0, experts.count,
                          correction.data());
@@ -44,15 +44,29 @@ std::unique_ptr<HiddenStates> NetworkRun::Embed(
     for (size_t t = 0; t < ids(i).size(); ++t) {
       read(ids(i)[t], ids(i)[t] + 1, values.data() + t * width);
     }
+    const auto factor = static_cast<float>(network_.spec.embedding_multiplier);
+    if (factor != 1) {
+      for (float& value : values) value *= factor;
+    }
     states->Write(i, values);
   }
   return states;
 }
 
-const Tensor& NetworkRun::Mask(int64_t length, int64_t window) {
-  auto& [values, tensor] = masks_[window];
+// Short sequences of a rope with two sets of frequencies have a table of their own.
+const RopeTable& NetworkRun::Table(const Rope& rope, int64_t length) {
+  const bool short_one = !rope.long_frequencies.empty() && length <= rope.short_length;
+  RopeTable& table = tables_[{&rope, short_one}];
+  if (table.cosines.empty()) {
+    table = MakeRopeTable(rope, short_one ? std::min(longest_, rope.short_length) : longest_);
+  }
+  return table;
+}
+
+const Tensor& NetworkRun::Mask(int64_t length, const MaskSpec& mask) {
+  auto& [values, tensor] = masks_[mask];
   if (tensor.view.shape != Shape{length, length}) {
-    values = AttentionMask(length, window);
+    values = AttentionMask(length, mask);
     tensor = FloatTensor(values, {length, length});
   }
   return tensor;
@@ -62,13 +76,22 @@ void NetworkRun::RunBlock(const PartSession& block, int64_t number, NamedTensors
                           size_t sample, HiddenStates* in, HiddenStates* out,
                           ExpertRouting* routing) {
   const int64_t t = length(sample);
-  const auto half = static_cast<int64_t>(network_.spec.rope.frequencies.size());
-  const auto size = static_cast<size_t>(t * half);
+  const BlockSpec& spec = network_.spec.At(number);
   NamedTensors& inputs = *constants;
   inputs["hidden"] = FloatTensor(in->Read(sample), HiddenShape(sample));
-  inputs["cosines"] = FloatTensor(std::span(table_.cosines).first(size), {t, half});
-  inputs["sines"] = FloatTensor(std::span(table_.sines).first(size), {t, half});
-  inputs["mask"] = Mask(t, network_.spec.windows[static_cast<size_t>(number)]);
+  if (spec.kind.rotated) {
+    const Rope& rope = spec.local_rope ? network_.spec.local_rope : network_.spec.rope;
+    const auto half = static_cast<int64_t>(rope.frequencies.size());
+    const auto size = static_cast<size_t>(t * half);
+    const RopeTable& table = Table(rope, t);
+    inputs["cosines"] = FloatTensor(std::span(table.cosines).first(size), {t, half});
+    inputs["sines"] = FloatTensor(std::span(table.sines).first(size), {t, half});
+  }
+  if (!spec.kind.linear) inputs["mask"] = Mask(t, spec.mask);
+  if (spec.kind.tempered) {
+    const auto all = std::span<const float>(temperatures_);
+    inputs["temperatures"] = FloatTensor(all.first(static_cast<size_t>(t)), {t, 1});
+  }
   const std::vector<Tensor> results = block.RunAll(inputs);
   std::vector<float> buffer;
   if (out != nullptr) out->Write(sample, AsFloats(results.at(0).view, &buffer));

@@ -50,7 +50,8 @@ class NetworkRun {
                HiddenStates* states) const;
 
  private:
-  const Tensor& Mask(int64_t length, int64_t window);
+  const Tensor& Mask(int64_t length, const MaskSpec& mask);
+  const RopeTable& Table(const Rope& rope, int64_t length);
   Shape HiddenShape(size_t sample) const { return {length(sample), network_.spec.hidden}; }
 
   std::vector<size_t> StateSizes() const;
@@ -59,9 +60,10 @@ class NetworkRun {
   const Network& network_;
   const TokenData& data_;
   int64_t longest_ = 0;
-  RopeTable table_;
-  // The last mask of every window.
-  std::map<int64_t, std::pair<std::vector<float>, Tensor>> masks_;
+  std::map<std::pair<const Rope*, bool>, RopeTable> tables_;
+  std::vector<float> temperatures_;  // of all positions
+  // The last mask of every kind.
+  std::map<MaskSpec, std::pair<std::vector<float>, Tensor>> masks_;
 };
 
 // Loads the constants of one step while the step before runs or, without `ahead`, when they are

@@ -30,17 +30,26 @@ std::string KeyOf(const PartOptions& options) {
 
 }  // namespace
 
-DecoderParts::DecoderParts(const DecoderSpec& spec, const FormatRegistry& formats, TapSink* taps,
+DecoderParts::DecoderParts(const Network& network, const FormatRegistry& formats, TapSink* taps,
                            LogSink* log)
-    : dense([&spec](PartOptions o) { return DecoderBlock(spec, false, std::move(o)); }, formats,
-            taps, log),
-      sparse([&spec](PartOptions o) { return DecoderBlock(spec, true, std::move(o)); }, formats,
-             taps, log),
-      experts([&spec](PartOptions o) { return DecoderExpert(spec, std::move(o)); }, formats, taps,
+    : experts([&network](PartOptions o) { return network.Expert(std::move(o)); }, formats, taps,
               log),
-      norms([&spec](PartOptions o) { return DecoderNorm(spec, std::move(o)); }, formats, taps, log),
-      heads([&spec](PartOptions o) { return DecoderHead(spec, std::move(o)); }, formats, taps,
-            log) {}
+      norms([&network](PartOptions o) { return DecoderNorm(network.spec, std::move(o)); }, formats,
+            taps, log),
+      heads([&network](PartOptions o) { return DecoderHead(network.spec, std::move(o)); }, formats,
+            taps, log),
+      network_(network),
+      formats_(formats),
+      taps_(taps),
+      log_(log) {}
+
+PartSessions& DecoderParts::Block(int64_t block) {
+  const BlockKind kind = network_.spec.At(block).kind;
+  const auto describe = [this, kind](PartOptions o) {
+    return DecoderBlock(network_.spec, kind, std::move(o));
+  };
+  return blocks_.try_emplace(kind, describe, formats_, taps_, log_).first->second;
+}
 
 const PartSession& PartSessions::Get(const PartOptions& options) {
   PartSession& entry = sessions_[KeyOf(options)];
@@ -93,8 +102,9 @@ NamedTensors ConstantLoader::Load(std::span<const PartGraph* const> parts,
     for (const PartConstant& constant : part->constants) {
       if (tensors.contains(constant.input)) continue;
       const std::string name = prefix + constant.tensor;
-      tensors[constant.input] =
-          LoadRows(name, constant.quantized, 0, checkpoint_.Locate(name).rows);
+      Tensor& tensor = tensors[constant.input];
+      tensor = LoadRows(name, constant.quantized, 0, checkpoint_.Locate(name).rows);
+      if (constant.shape.size() > 2) tensor.view.shape = constant.shape;  // rows of the last one
     }
   }
   return tensors;

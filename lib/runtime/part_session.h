@@ -45,12 +45,20 @@ class PartSessions {
   std::map<std::string, PartSession> sessions_;
 };
 
-// Every kind of part that a decoder has. `spec` must outlive the object, as the others.
+// Every kind of part that a decoder has. `network` must outlive the object, as the others.
 struct DecoderParts {
-  DecoderParts(const DecoderSpec& spec, const FormatRegistry& formats, TapSink* taps, LogSink* log);
+  DecoderParts(const Network& network, const FormatRegistry& formats, TapSink* taps, LogSink* log);
 
-  PartSessions dense, sparse;  // blocks without and with experts
+  PartSessions& Block(int64_t block);
+
   PartSessions experts, norms, heads;
+
+ private:
+  const Network& network_;
+  const FormatRegistry& formats_;
+  TapSink* taps_;
+  LogSink* log_;
+  std::map<BlockKind, PartSessions> blocks_;
 };
 
 // Rows [begin, end) of a tensor of the quantized network as fp32. Called by several threads.

@@ -147,6 +147,7 @@ Session::Session(const RunnableGraph& graph, const SessionOptions& options)
     impl_->log.sink = options.log != nullptr ? options.log : &NullLog();
     impl_->taps = options.taps;
     impl_->operators.AddTaps();
+    impl_->operators.AddGatedDeltaRule();
     for (const NativeOperator& native : options.operators) {
       const auto add = native.dynamic ? &CustomOps::AddDynamicQuantizeDequantize
                                       : &CustomOps::AddQuantizeDequantize;

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <numeric>
 
 #include "formats/builtin.h"
@@ -19,44 +21,107 @@ using ::testing::HasSubstr;
 const fs::path kModels = fs::path(HIF8_TEST_DATA_DIR) / "models";
 const fs::path kShared = fs::path(HIF8_SHARED_DIR) / "models";
 
-void ExpectMatchesReference(const fs::path& model) {
+// `config`: the file that takes the place of config.json.
+std::shared_ptr<const Checkpoint> OpenWith(const fs::path& model, const std::string& config,
+                                           const fs::path& folder) {
+  if (config == "config.json") return Checkpoint::Open(model);
+  fs::copy_file(model / "model.safetensors", folder / "model.safetensors");
+  fs::copy_file(model / config, folder / "config.json");
+  return Checkpoint::Open(folder);
+}
+
+// The layer that the reference names, which does not know what stands before a decoder's tensors;
+// null for a single expert of a tensor that holds all.
+const Layer* FindLayer(const Checkpoint& checkpoint, const std::string& name) {
+  const std::string& prefix = checkpoint.network().prefix;
+  for (const std::string& full : {name, prefix.substr(0, prefix.size() - 6) + name}) {
+    const int index = checkpoint.LayerIndex(full);
+    if (index >= 0) return &checkpoint.layers()[static_cast<size_t>(index)];
+  }
+  return nullptr;
+}
+
+bool IsExpertOfFused(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  return name.find("_proj.") != std::string::npos &&
+         name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
+}
+
+void ExpectInputsMatch(const Checkpoint& checkpoint, CheckpointSource& source,
+                       const test::Reference& reference) {
+  std::vector<int> all(checkpoint.activations().size());
+  std::iota(all.begin(), all.end(), 0);
+  const std::vector<TensorStats> stats = source.Collect(all);
+  double worst = 0;
+  for (const auto& [name, amax] : reference.json["input_amax"].items()) {
+    if (IsExpertOfFused(name)) continue;
+    const Layer* layer = FindLayer(checkpoint, name);
+    ASSERT_NE(layer, nullptr) << name;
+    ASSERT_GE(layer->activation, 0) << name;
+    const TensorStats& record = stats[static_cast<size_t>(layer->activation)];
+    const double expected = amax.get<double>();
+    EXPECT_NEAR(record.amax(), expected, 1e-4 * expected) << name;
+    if (reference.json.contains("input_rows")) {
+      const Shape& shape = checkpoint.weights()[static_cast<size_t>(layer->weight)].shape;
+      const bool turned =
+          shape.size() == 3 && checkpoint.network().spec.experts.layout == ExpertLayout::kInOut;
+      const auto columns = static_cast<uint64_t>(shape[shape.size() - (turned ? 2 : 1)]);
+      EXPECT_EQ(record.count() / columns, reference.json["input_rows"][name].get<uint64_t>())
+          << name;
+    } else {
+      EXPECT_EQ(record.samples(), reference.Ids().samples.size()) << name;
+    }
+    worst = std::max(worst, std::abs(record.amax() - expected) / expected);
+  }
+  std::printf("amax %.1e\n", worst);
+}
+
+void ExpectMatchesReference(const fs::path& model, const std::string& config = "config.json",
+                            double tolerance = 2e-4) {
   const test::Reference reference(model);
-  const auto checkpoint = Checkpoint::Open(model);
+  const test::TemporaryFolder folder;
+  const auto checkpoint = OpenWith(model, config, folder.path());
   CheckpointSource source(checkpoint, {reference.Ids(), {}}, BuiltinFormats(), NullLog());
   const CheckpointSource::Trace trace = source.Run();
   for (size_t b = 0; b < trace.hidden.size(); ++b) {
     const auto& expected = reference.tensors.at("hidden_states." + std::to_string(b));
-    EXPECT_LT(test::RelativeDifference(trace.hidden[b], expected), 2e-4) << "block " << b;
+    EXPECT_LT(test::RelativeDifference(trace.hidden[b], expected), tolerance) << "block " << b;
   }
   const double logits = test::RelativeDifference(trace.logits, reference.tensors.at("logits"));
-  EXPECT_LT(logits, 2e-4);
+  EXPECT_LT(logits, tolerance);
   EXPECT_NEAR(trace.loss, reference.json["loss"].get<double>(), 1e-4);
-
-  std::vector<int> all(checkpoint->activations().size());
-  std::iota(all.begin(), all.end(), 0);
-  const std::vector<TensorStats> stats = source.Collect(all);
-  double worst = 0;
-  for (const auto& [layer, amax] : reference.json["input_amax"].items()) {
-    const int index = checkpoint->LayerIndex(layer);
-    ASSERT_GE(index, 0) << layer;
-    const int activation = checkpoint->layers()[static_cast<size_t>(index)].activation;
-    ASSERT_GE(activation, 0) << layer;
-    const TensorStats& record = stats[static_cast<size_t>(activation)];
-    const double expected = amax.get<double>();
-    EXPECT_NEAR(record.amax(), expected, 1e-4 * expected) << layer;
-    if (reference.json.contains("input_rows")) {
-      const CheckpointTensor& tensor = *checkpoint->Find(layer + ".weight");
-      const auto columns = static_cast<uint64_t>(tensor.entry->shape[1]);
-      EXPECT_EQ(record.count() / columns, reference.json["input_rows"][layer].get<uint64_t>())
-          << layer;
-    } else {
-      EXPECT_EQ(record.samples(), reference.Ids().samples.size()) << layer;
-    }
-    worst = std::max(worst, std::abs(record.amax() - expected) / expected);
-  }
-  std::printf("%s: logits %.1e, loss %.6f (reference %.6f), amax %.1e\n", model.filename().c_str(),
-              logits, trace.loss, reference.json["loss"].get<double>(), worst);
+  std::printf("%s, %s: logits %.1e, loss %.6f (reference %.6f), ", model.filename().c_str(),
+              config.c_str(), logits, trace.loss, reference.json["loss"].get<double>());
+  ExpectInputsMatch(*checkpoint, source, reference);
 }
+
+// Every folder of references of model families, with config.json as released and as a later library
+// writes it.
+std::vector<std::pair<std::string, std::string>> Families() {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const auto& entry : fs::directory_iterator(kModels / "families")) {
+    for (const char* config : {"config.json", "config.v5.json"}) {
+      if (fs::exists(entry.path() / config)) list.emplace_back(entry.path().filename(), config);
+    }
+  }
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+class FamilyTest : public ::testing::TestWithParam<std::pair<std::string, std::string>> {};
+
+TEST_P(FamilyTest, MatchesTheReference) {
+  ExpectMatchesReference(kModels / "families" / GetParam().first, GetParam().second, 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, FamilyTest, ::testing::ValuesIn(Families()),
+                         [](const auto& family) {
+                           std::string name = family.param.first + "_" + family.param.second;
+                           std::replace_if(
+                               name.begin(), name.end(),
+                               [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+                           return name;
+                         });
 
 class CheckpointNetworkTest : public ::testing::TestWithParam<const char*> {};
 

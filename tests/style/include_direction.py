@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-LIB = ["core", "numeric", "model", "runtime", "quant"]
+LIB = ["core", "yaml", "numeric", "model", "runtime", "quant"]
 ALLOWED = {f"lib/{name}": [f"lib/{n}" for n in LIB[: i + 1]] for i, name in enumerate(LIB)}
 ALLOWED["lib/report"] = ["lib/core", "lib/numeric", "lib/report"]
 ALLOWED["formats"] = ["formats", "lib"]
@@ -21,7 +21,7 @@ ALLOWED["lib/runtime/plugin"] = ALLOWED["lib/runtime"] + ["formats"]
 THIRD_PARTY = [
     (r"(onnx/|google/protobuf/)", ["lib/model/onnx"]),
     (r"onnxruntime", ["lib/runtime"]),
-    (r"yaml-cpp/", ["lib/quant"]),
+    (r"yaml-cpp/", ["lib/yaml", "lib/quant", "lib/model/safetensors"]),
     (r"CLI/|CLI11", ["apps"]),
     (r"spdlog/", ["apps"]),
     (r"hwy/", ["formats", "lib/core", "lib/numeric"]),

@@ -2,203 +2,228 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "lib/core/error.h"
+#include "lib/model/safetensors/description_values.h"
 
 namespace hif8 {
 namespace {
 
-// No model has dimensions near this; products of two of them fit in 64 bits.
-constexpr int64_t kMaxDimension = int64_t{1} << 28;
 constexpr int64_t kMaxBlocks = 10'000;
+constexpr const char* kTextConfig = "text_config";
 
-Error ConfigError(const ModelConfig& config, const std::string& message) {
-  return ModelError(message, "weights alone can be quantized with --recipe cast", config.where());
-}
-
-int64_t Dimension(const ModelConfig& config, std::string_view key, int64_t value) {
-  if (value >= 1 && value <= kMaxDimension) return value;
-  throw ConfigError(config, "'" + std::string(key) + "': expected 1 to " +
-                                std::to_string(kMaxDimension) + ", found " + std::to_string(value));
-}
-
-int64_t Dimension(const ModelConfig& config, std::string_view key) {
-  return Dimension(config, key, config.Integer(key));
-}
-
-// A number that may be zero, which it is where the key is absent.
-int64_t OptionalDimension(const ModelConfig& config, std::string_view key) {
-  const int64_t value = config.Integer(key, 0);
-  return value == 0 ? 0 : Dimension(config, key, value);
-}
-
-bool HasBias(const ModelConfig& config, std::string_view rule) {
-  if (rule == Architecture::kNever) return false;
-  return rule == Architecture::kAlways || config.Bool(rule, false);
-}
-
-std::vector<int64_t> Windows(const Architecture& architecture, const ModelConfig& config,
-                             int64_t blocks) {
-  std::vector<int64_t> windows(static_cast<size_t>(blocks), 0);
-  const bool listed = architecture.window == WindowRule::kListed;
-  if (architecture.window == WindowRule::kNone || !config.Has("sliding_window") ||
-      (listed && !config.Bool("use_sliding_window", false))) {
-    return windows;
-  }
-  const int64_t window = Dimension(config, "sliding_window");
-  const std::vector<std::string> types = config.Strings("layer_types");
-  if (!types.empty() && static_cast<int64_t>(types.size()) != blocks) {
-    throw ConfigError(config, "'layer_types': expected " + std::to_string(blocks) +
-                                  " entries, found " + std::to_string(types.size()));
-  }
-  const int64_t first = listed ? config.Integer("max_window_layers", blocks) : 0;
-  for (size_t i = 0; i < windows.size(); ++i) {
-    const bool limited =
-        types.empty() ? static_cast<int64_t>(i) >= first : types[i] == "sliding_attention";
-    if (limited) windows[i] = window;
-  }
-  return windows;
-}
-
-ExpertsSpec QwenExperts(const ModelConfig& config, int64_t blocks) {
+ExpertsSpec Experts(DescriptionValues& values) {
   ExpertsSpec experts;
-  experts.count = Dimension(config, "num_experts");
-  experts.per_row = Dimension(config, "num_experts_per_tok");
-  experts.intermediate = Dimension(config, "moe_intermediate_size");
-  experts.normalised = config.Bool("norm_topk_prob", false);
-  const int64_t step =
-      Dimension(config, "decoder_sparse_step", config.Integer("decoder_sparse_step", 1));
-  const std::vector<int64_t> dense = config.Integers("mlp_only_layers", {});
-  for (int64_t i = 0; i < blocks; ++i) {
-    experts.sparse.push_back((i + 1) % step == 0 &&
-                             std::find(dense.begin(), dense.end(), i) == dense.end());
-  }
-  return experts;
-}
-
-ExpertsSpec DeepSeekExperts(const ModelConfig& config, int64_t blocks) {
-  ExpertsSpec experts;
-  experts.count = Dimension(config, "n_routed_experts");
-  experts.per_row = Dimension(config, "num_experts_per_tok");
-  experts.intermediate = Dimension(config, "moe_intermediate_size");
-  experts.shared = OptionalDimension(config, "n_shared_experts") * experts.intermediate;
-  experts.sigmoid = true;
-  experts.corrected = true;
-  experts.groups = Dimension(config, "n_group", config.Integer("n_group", 1));
-  experts.groups_used = Dimension(config, "topk_group", config.Integer("topk_group", 1));
-  experts.normalised = config.Bool("norm_topk_prob", true);
-  experts.scaling = config.Number("routed_scaling_factor", 1);
-  for (const auto& [key, value] :
-       {std::pair("scoring_func", "sigmoid"), std::pair("topk_method", "noaux_tc")}) {
-    if (config.String(key, value) == value) continue;
-    throw ConfigError(config, "'" + std::string(key) + "': expected " + value + ", found '" +
-                                  config.String(key, value) + "'");
-  }
-  const int64_t first = config.Integer("first_k_dense_replace", 0);
-  const int64_t step = Dimension(config, "moe_layer_freq", config.Integer("moe_layer_freq", 1));
-  for (int64_t i = 0; i < blocks; ++i) experts.sparse.push_back(i >= first && i % step == 0);
-  return experts;
-}
-
-ExpertsSpec Experts(const Architecture& architecture, const ModelConfig& config, int64_t blocks) {
-  if (architecture.experts == ExpertKeys::kNone) return {};
-  const ExpertsSpec experts = architecture.experts == ExpertKeys::kQwen
-                                  ? QwenExperts(config, blocks)
-                                  : DeepSeekExperts(config, blocks);
-  if (experts.per_row > experts.count || experts.count % experts.groups != 0 ||
-      experts.groups_used > experts.groups) {
-    throw ConfigError(
-        config, std::to_string(experts.count) + " experts in " + std::to_string(experts.groups) +
+  experts.count = values.Integer("experts.count");
+  if (experts.count == 0) return experts;
+  experts.per_row = values.Integer("experts.per_token");
+  experts.intermediate = values.Integer("experts.intermediate_size");
+  experts.score = values.Choice<RouterScore>("experts.score");
+  experts.group_score = values.Choice<GroupScore>("experts.group_score");
+  experts.groups = values.Integer("experts.groups");
+  experts.groups_used = values.Integer("experts.groups_used");
+  experts.normalised = values.Bool("experts.normalized");
+  experts.weight_input = values.Bool("experts.weight_input");
+  experts.scaling = values.Number("experts.scaling") * values.Number("residual_multiplier");
+  experts.router = values.Name("experts.router");
+  experts.router_bias = values.Bool("experts.router_bias");
+  experts.correction = values.Name("experts.correction");
+  experts.prefix = values.Name("experts.prefix");
+  experts.gate = values.Name("experts.gate");
+  experts.up = values.Name("experts.up");
+  experts.down = values.Name("experts.down");
+  experts.fused_gate_up = values.Name("experts.fused_gate_up");
+  experts.fused_down = values.Name("experts.fused_down");
+  experts.layout = values.Choice<ExpertLayout>("experts.fused_layout");
+  experts.interleaved = values.Bool("experts.interleaved");
+  experts.bias = values.Bool("experts.bias");
+  experts.shared = values.Integer("shared_expert.intermediate_size");
+  experts.shared_prefix = values.Name("shared_expert.prefix");
+  experts.shared_gate = values.Name("shared_expert.gate");
+  if (experts.groups < 1 || experts.per_row < 1 || experts.per_row > experts.count ||
+      experts.count % experts.groups != 0 || experts.groups_used > experts.groups) {
+    values.Fail("experts.count",
+                std::to_string(experts.count) + " experts in " + std::to_string(experts.groups) +
                     " groups, " + std::to_string(experts.per_row) + " of " +
                     std::to_string(experts.groups_used) + " groups for each token: this cannot be");
   }
   return experts;
 }
 
-LatentSpec Latent(const ModelConfig& config) {
+LatentSpec Latent(DescriptionValues& values) {
   LatentSpec latent;
-  latent.q_rank = OptionalDimension(config, "q_lora_rank");
-  latent.kv_rank = Dimension(config, "kv_lora_rank");
-  latent.nope = Dimension(config, "qk_nope_head_dim");
-  latent.rope = Dimension(config, "qk_rope_head_dim");
-  latent.value = Dimension(config, "v_head_dim");
-  latent.interleaved = config.Bool("rope_interleave", true);
+  if (values.Choice<AttentionType>("attention.type") != AttentionType::kLatent) return latent;
+  latent.q_rank = values.Integer("latent.q_rank");
+  latent.kv_rank = values.Integer("latent.kv_rank");
+  latent.nope = values.Integer("latent.nope_dim");
+  latent.rope = values.Integer("latent.rope_dim");
+  latent.value = values.Integer("latent.value_dim");
+  latent.epsilon = static_cast<float>(values.Number("latent.epsilon"));
   return latent;
 }
 
-void CheckSupported(const ModelConfig& config) {
-  const std::string activation = config.String("hidden_act", "silu");
-  if (activation != "silu" && activation != "swish") {
-    throw ConfigError(config, "'hidden_act': expected silu, found '" + activation + "'");
+IndexerSpec Indexer(DescriptionValues& values) {
+  return {values.Integer("indexer.keys"), values.Integer("indexer.heads"),
+          values.Integer("indexer.head_dim")};
+}
+
+LinearAttentionSpec Linear(DescriptionValues& values) {
+  return {values.Integer("linear_attention.key_heads"),
+          values.Integer("linear_attention.value_heads"),
+          values.Integer("linear_attention.key_dim"), values.Integer("linear_attention.value_dim"),
+          values.Integer("linear_attention.kernel")};
+}
+
+NormSpec Norm(DescriptionValues& values) {
+  NormSpec norm;
+  norm.type = values.Choice<NormType>("norm.type");
+  norm.epsilon = static_cast<float>(values.Number("norm.epsilon"));
+  norm.input = values.Name("norm.input");
+  norm.attention_output = values.Name("norm.attention_output");
+  norm.mlp_input = values.Name("norm.mlp_input");
+  norm.mlp_output = values.Name("norm.mlp_output");
+  norm.final = values.Name("norm.final");
+  return norm;
+}
+
+AttentionSpec Attention(DescriptionValues& values) {
+  AttentionSpec attention;
+  attention.q = values.Name("attention.q");
+  attention.k = values.Name("attention.k");
+  attention.v = values.Name("attention.v");
+  attention.qkv = values.Name("attention.qkv");
+  attention.o = values.Name("attention.o");
+  attention.qkv_bias = values.Bool("attention.qkv_bias");
+  attention.output_bias = values.Bool("attention.output_bias");
+  attention.output_gate = values.Bool("attention.output_gate");
+  attention.sinks = values.Name("attention.sinks");
+  attention.soft_cap = values.Number("attention.soft_cap");
+  attention.norm.over = values.Choice<QkNorm>("attention.norm.over");
+  attention.norm.after_rope = values.Bool("attention.norm.after_rope");
+  attention.norm.weight = values.Bool("attention.norm.weight");
+  attention.norm.query = values.Name("attention.norm.query");
+  attention.norm.key = values.Name("attention.norm.key");
+  attention.temperature = {values.Number("attention.temperature.scale"),
+                           values.Number("attention.temperature.floor")};
+  return attention;
+}
+
+MlpSpec Mlp(DescriptionValues& values) {
+  MlpSpec mlp;
+  mlp.activation = values.Choice<ActivationFunction>("mlp.activation");
+  mlp.limit = values.Number("mlp.limit");
+  mlp.alpha = values.Number("mlp.alpha");
+  mlp.bias = values.Bool("mlp.bias");
+  mlp.prefix = values.Name("mlp.prefix");
+  mlp.gate = values.Name("mlp.gate");
+  mlp.up = values.Name("mlp.up");
+  mlp.down = values.Name("mlp.down");
+  mlp.fused = values.Name("mlp.gate_up");
+  return mlp;
+}
+
+std::vector<BlockSpec> Blocks(DescriptionValues& values, const DecoderSpec& spec) {
+  const auto windowed = values.Blocks("attention.windowed");
+  const auto chunked = values.Blocks("attention.chunked");
+  const auto normed = values.Blocks("attention.norm.layers");
+  const auto tempered = values.Blocks("attention.temperature.layers");
+  const auto rotated = values.Blocks("rope.layers");
+  const auto local = values.Blocks("rope.local_layers");
+  const auto linear = values.Blocks("linear_attention.layers");
+  const auto sparse = values.Blocks("experts.layers");
+  const int64_t window = values.Integer("attention.window");
+  const int64_t chunk = values.Integer("attention.chunk");
+  std::vector<BlockSpec> blocks(static_cast<size_t>(spec.blocks));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    BlockSpec& block = blocks[i];
+    block.kind.linear = linear[i];
+    block.kind.sparse = spec.experts.count > 0 && sparse[i];
+    if (linear[i]) continue;
+    block.mask = {windowed[i] ? window : 0, chunked[i] ? chunk : 0};
+    block.local_rope = local[i];
+    block.kind.rotated = rotated[i];
+    block.kind.qk_norm = spec.attention.norm.over != QkNorm::kNone && normed[i];
+    block.kind.tempered = tempered[i];
   }
-  if (config.Number("partial_rotary_factor", 1) != 1) {
-    throw ConfigError(config, "'partial_rotary_factor' other than 1 is not supported");
+  return blocks;
+}
+
+void ReadSizes(DescriptionValues& values, DecoderSpec* spec) {
+  spec->hidden = values.Integer("hidden_size");
+  spec->intermediate = values.Integer("intermediate_size");
+  spec->vocabulary = values.Integer("vocab_size");
+  spec->blocks = values.Integer("num_layers");
+  if (spec->blocks > kMaxBlocks) {
+    values.Fail("num_layers", "expected at most " + std::to_string(kMaxBlocks) + ", found " +
+                                  std::to_string(spec->blocks));
   }
+  values.SetBlocks(spec->blocks);
+  spec->heads = values.Integer("attention.heads");
+  spec->kv_heads = values.Integer("attention.kv_heads");
+  spec->head_dim = values.Integer("attention.head_dim");
+  if (spec->heads % spec->kv_heads != 0) {
+    values.Fail("attention.kv_heads", std::to_string(spec->heads) +
+                                          " heads of queries are no "
+                                          "multiple of " +
+                                          std::to_string(spec->kv_heads));
+  }
+}
+
+void ReadRopes(DescriptionValues& values, DecoderSpec* spec) {
+  const auto dim = static_cast<int64_t>(std::floor(values.Number("rope.dim")));
+  if (dim < 2 || dim > spec->head_dim || dim % 2 != 0) {
+    values.Fail("rope.dim", "expected an even number up to " + std::to_string(spec->head_dim) +
+                                ", found " + std::to_string(dim));
+  }
+  spec->rope = MakeRope(values.config(), values.Number("rope.theta"), dim);
+  spec->rope.interleaved = values.Bool("rope.interleaved");
+  spec->local_rope = PlainRope(values.Number("rope.local_theta"), dim);
+  spec->local_rope.interleaved = spec->rope.interleaved;
 }
 
 }  // namespace
 
-const Architecture* FindArchitecture(std::string_view model_type) {
-  for (const Architecture& architecture : Architectures()) {
-    if (architecture.model_type == model_type) return &architecture;
+const Description* FindDescription(const ModelConfig& config) {
+  for (const ModelConfig& object : {config, config.Object(kTextConfig)}) {
+    const std::string type = object.String("model_type", "");
+    for (const Description& description : BuiltinDescriptions()) {
+      const auto& types = description.model_types;
+      if (std::find(types.begin(), types.end(), type) != types.end()) return &description;
+    }
   }
   return nullptr;
 }
 
-std::string KnownArchitectures() {
-  std::string names;
-  for (const Architecture& architecture : Architectures()) {
-    names += (names.empty() ? "" : ", ") + std::string(architecture.model_type);
-  }
-  return names;
-}
-
-DecoderSpec MakeDecoderSpec(const Architecture& architecture, const ModelConfig& config) {
-  CheckSupported(config);
+DecoderSpec MakeDecoderSpec(const Description& description, const ModelConfig& config) {
+  DescriptionValues values(description, config);
   DecoderSpec spec;
-  spec.hidden = Dimension(config, "hidden_size");
-  spec.intermediate = Dimension(config, "intermediate_size");
-  spec.vocabulary = Dimension(config, "vocab_size");
-  spec.blocks = Dimension(config, "num_hidden_layers");
-  if (spec.blocks > kMaxBlocks) {
-    throw ConfigError(config, "'num_hidden_layers': expected at most " +
-                                  std::to_string(kMaxBlocks) + ", found " +
-                                  std::to_string(spec.blocks));
+  ReadSizes(values, &spec);
+  spec.parallel = values.Bool("parallel");
+  spec.embedding_multiplier = values.Number("embedding.multiplier");
+  spec.residual_multiplier = values.Number("residual_multiplier");
+  spec.logit_multiplier = values.Number("head.multiplier");
+  spec.logit_cap = values.Number("head.soft_cap");
+  spec.tied = values.Bool("head.tied");
+  spec.embedding = values.Name("embedding.name");
+  spec.head = values.Name("head.name");
+  spec.norm = Norm(values);
+  spec.attention = Attention(values);
+  ReadRopes(values, &spec);
+  spec.mlp = Mlp(values);
+  spec.experts = Experts(values);
+  spec.latent = Latent(values);
+  spec.softmax_scale = values.Number("attention.scale");
+  if (spec.latent.kv_rank > 0) spec.softmax_scale *= spec.rope.temperature;
+  spec.indexer = Indexer(values);
+  spec.linear = Linear(values);
+  spec.block = Blocks(values, spec);
+  if (spec.experts.count > 0 && !spec.norm.mlp_output.empty()) {
+    values.Fail("norm.mlp_output", "a norm behind experts is not supported");
   }
-  spec.heads = Dimension(config, "num_attention_heads");
-  spec.kv_heads =
-      Dimension(config, "num_key_value_heads", config.Integer("num_key_value_heads", spec.heads));
-  if (architecture.latent_attention) {
-    spec.latent = Latent(config);
-    spec.head_dim = spec.latent.rope;
-  } else {
-    const int64_t usual = architecture.default_head_dim > 0 ? architecture.default_head_dim
-                                                            : spec.hidden / spec.heads;
-    spec.head_dim = Dimension(config, "head_dim", config.Integer("head_dim", usual));
+  spec.prefixes = description.prefixes;
+  if (spec.prefixes.empty()) {
+    spec.prefixes = {"model.", "", "language_model.model.", "model.language_model."};
   }
-  if (spec.heads % spec.kv_heads != 0) {
-    throw ConfigError(config, "'num_attention_heads' " + std::to_string(spec.heads) +
-                                  " is no multiple of 'num_key_value_heads' " +
-                                  std::to_string(spec.kv_heads));
-  }
-  if (spec.head_dim % 2 != 0) {
-    throw ConfigError(
-        config, "'head_dim': expected an even number, found " + std::to_string(spec.head_dim));
-  }
-  spec.epsilon = static_cast<float>(config.Number("rms_norm_eps", 1e-6));
-  spec.rope = MakeRope(config, spec.head_dim);
-  const int64_t width =
-      architecture.latent_attention ? spec.latent.nope + spec.latent.rope : spec.head_dim;
-  spec.softmax_scale = 1 / std::sqrt(static_cast<double>(width));
-  if (architecture.latent_attention) spec.softmax_scale *= spec.rope.temperature;
-  spec.experts = Experts(architecture, config, spec.blocks);
-  spec.head_norms = architecture.head_norms;
-  spec.qkv_bias = HasBias(config, architecture.qkv_bias);
-  spec.output_bias = HasBias(config, architecture.output_bias);
-  spec.mlp_bias = HasBias(config, architecture.mlp_bias);
-  spec.tied = config.Bool("tie_word_embeddings", false);
-  spec.windows = Windows(architecture, config, spec.blocks);
   return spec;
 }
 

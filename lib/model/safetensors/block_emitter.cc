@@ -94,25 +94,40 @@ std::string BlockEmitter::LayerOutput(const std::string& y, const std::string& q
   return graph_.Observe(result, AddTap(TapKind::kLayerOutput, name));
 }
 
-std::string BlockEmitter::Linear(const Operand& x, const std::string& name, int64_t out, int64_t in,
-                                 bool bias) {
+template <typename Form>
+std::string BlockEmitter::WeightLayer(const Operand& x, const std::string& name,
+                                      const std::string& tensor, const Shape& shape,
+                                      const Form& form) {
   part_.layers.push_back({name, "Linear", x.activation, "", ""});
-  const Shape shape = {out, in};
-  const std::string tensor = name + ".weight";
   const bool quantized = options_.mode != PartMode::kObserve && options_.weights.contains(name);
-  const auto gemm = [&](const std::string& input, const std::string& weight) {
-    std::vector<std::string> inputs = {input, weight};
-    if (bias) inputs.push_back(Constant(name + ".bias", {out}));
-    return graph_.Node("Gemm", inputs, {{"transB", int64_t{1}}});
-  };
   // A layer that is kept reads its input as it is, also where a quantized one shares it.
   if (options_.mode == PartMode::kQuantized && quantized) {
-    return LayerOutput(gemm(x.quantized, QuantizedConstant(tensor, shape)), "", name);
+    return LayerOutput(form(x.quantized, QuantizedConstant(tensor, shape)), "", name);
   }
-  const std::string y = gemm(x.original, Constant(tensor, shape));
+  const std::string y = form(x.original, Constant(tensor, shape));
   std::string other = y;
-  if (Comparing() && quantized) other = gemm(x.quantized, QuantizedConstant(tensor, shape));
+  if (Comparing() && quantized) other = form(x.quantized, QuantizedConstant(tensor, shape));
   return LayerOutput(y, other, name);
+}
+
+std::string BlockEmitter::Linear(const Operand& x, const std::string& name, int64_t out, int64_t in,
+                                 bool bias) {
+  return WeightLayer(x, name, name + ".weight", {out, in},
+                     [&](const std::string& input, const std::string& weight) {
+                       std::vector<std::string> inputs = {input, weight};
+                       if (bias) inputs.push_back(Constant(name + ".bias", {out}));
+                       return graph_.Node("Gemm", inputs, {{"transB", int64_t{1}}});
+                     });
+}
+
+std::string BlockEmitter::LinearInOut(const Operand& x, const std::string& name, int64_t out,
+                                      int64_t in, const std::string& bias) {
+  return WeightLayer(x, name, name + ".weight", {in, out},
+                     [&](const std::string& input, const std::string& weight) {
+                       std::vector<std::string> inputs = {input, weight};
+                       if (!bias.empty()) inputs.push_back(Constant(bias, {1, out}));
+                       return graph_.Node("Gemm", inputs);
+                     });
 }
 
 std::string BlockEmitter::Product(const Operand& a, const Operand& b, int b_axis,
@@ -131,13 +146,37 @@ std::string BlockEmitter::Cache(const std::string& x, const std::string& name) {
   return Running(operand);
 }
 
-std::string BlockEmitter::RmsNorm(const std::string& x, const std::string& tensor, int64_t size,
-                                  float epsilon) {
+std::string BlockEmitter::DivideByRms(const std::string& x, float epsilon) {
   const std::string square = graph_.Node("Mul", {x, x});
   const std::string mean = graph_.Node(
       "ReduceMean", {square}, {{"axes", std::vector<int64_t>{-1}}, {"keepdims", int64_t{1}}});
   const std::string rms = graph_.Node("Sqrt", {graph_.Node("Add", {mean, graph_.Scalar(epsilon)})});
-  return graph_.Node("Mul", {graph_.Node("Div", {x, rms}), Constant(tensor, {size})});
+  return graph_.Node("Div", {x, rms});
+}
+
+std::string BlockEmitter::LayerNorm(const std::string& x, const std::string& name, int64_t size,
+                                    float epsilon, bool bias) {
+  std::vector<std::string> inputs = {x, Constant(name + ".weight", {size})};
+  if (bias) inputs.push_back(Constant(name + ".bias", {size}));
+  return graph_.Node("LayerNormalization", inputs, {{"axis", int64_t{-1}}, {"epsilon", epsilon}});
+}
+
+std::string BlockEmitter::Norm(NormType type, const std::string& x, const std::string& name,
+                               int64_t size, float epsilon) {
+  if (type == NormType::kLayer) return LayerNorm(x, name, size, epsilon, false);
+  const std::string divided = DivideByRms(x, epsilon);
+  std::string weight = Constant(name + ".weight", {size});
+  if (type == NormType::kRmsPlusOne) weight = graph_.Node("Add", {weight, graph_.Scalar(1)});
+  return graph_.Node("Mul", {divided, weight});
+}
+
+std::string BlockEmitter::SoftCap(const std::string& x, double cap) {
+  const std::string limit = graph_.Scalar(static_cast<float>(cap));
+  return graph_.Node("Mul", {graph_.Node("Tanh", {graph_.Node("Div", {x, limit})}), limit});
+}
+
+std::string BlockEmitter::Times(const std::string& x, double factor) {
+  return factor == 1 ? x : graph_.Node("Mul", {x, graph_.Scalar(static_cast<float>(factor))});
 }
 
 PartGraph BlockEmitter::Finish() {

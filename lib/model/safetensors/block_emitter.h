@@ -10,6 +10,7 @@
 
 #include "lib/model/graph.h"
 #include "lib/model/onnx/graph_builder.h"
+#include "lib/model/safetensors/decoder_spec.h"
 #include "lib/numeric/fake_quantize.h"
 
 namespace hif8 {
@@ -90,13 +91,26 @@ class BlockEmitter {
   Operand Activation(const std::string& x, const std::string& name, bool tap = true);
   // y = x W^T (+ b) with W "<name>.weight" of shape [out, in].
   std::string Linear(const Operand& x, const std::string& name, int64_t out, int64_t in, bool bias);
+  // The same with a weight of its own name, [in, out], and bias tensor (empty: none): one of the
+  // experts that a tensor holds.
+  std::string LinearInOut(const Operand& x, const std::string& name, int64_t out, int64_t in,
+                          const std::string& bias);
   // The product of two activations, batched over the leading dimensions. `b_axis`: the dimension
   // that is summed over in the second one as it was when it was quantized.
   std::string Product(const Operand& a, const Operand& b, int b_axis, const std::string& name);
   // A tensor that is kept in the KV cache; returns what the running network goes on with.
   std::string Cache(const std::string& x, const std::string& name);
-  // x / rms(x) * weight over the last dimension.
-  std::string RmsNorm(const std::string& x, const std::string& tensor, int64_t size, float epsilon);
+  // Norms over the last dimension, with the weight "<name>.weight" of `size`.
+  std::string Norm(NormType type, const std::string& x, const std::string& name, int64_t size,
+                   float epsilon);
+  std::string LayerNorm(const std::string& x, const std::string& name, int64_t size, float epsilon,
+                        bool bias);
+  // x / rms(x)
+  std::string DivideByRms(const std::string& x, float epsilon);
+  // cap * tanh(x / cap)
+  std::string SoftCap(const std::string& x, double cap);
+  // x * factor; x itself where that is 1.
+  std::string Times(const std::string& x, double factor);
   // A tensor of the part.
   std::string Constant(const std::string& tensor, const Shape& shape);
 
@@ -106,6 +120,10 @@ class BlockEmitter {
   bool Comparing() const { return options_.mode == PartMode::kOriginal; }
   int AddTap(TapKind kind, const std::string& name);
   const std::string& Running(const Operand& x) const;
+  // A layer whose `form` makes its output from an input and a weight.
+  template <typename Form>
+  std::string WeightLayer(const Operand& x, const std::string& name, const std::string& tensor,
+                          const Shape& shape, const Form& form);
   std::string LayerOutput(const std::string& y, const std::string& quantized,
                           const std::string& name);
   std::string QuantizeDequantize(const std::string& x, const std::string& name,

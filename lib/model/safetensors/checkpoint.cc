@@ -18,19 +18,23 @@ DType OwnDType(const ModelConfig& config) {
   return DType::kBF16;
 }
 
+constexpr const char* kDescriptionFile = "hif8_architecture.yaml";
+
 bool IsParameter(DType dtype) { return IsFloat(dtype) || dtype == DType::kF8E4M3; }
 
 }  // namespace
 
 std::shared_ptr<const Checkpoint> Checkpoint::Open(const std::filesystem::path& path,
                                                    std::optional<CheckpointPart> part,
-                                                   bool whole_fingerprint) {
+                                                   bool whole_fingerprint,
+                                                   std::optional<Description> description) {
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint());
   checkpoint->part_ = part;
   checkpoint->whole_fingerprint_ = whole_fingerprint;
   checkpoint->path_ = path;
   checkpoint->files_ = FindShards(path);
   checkpoint->is_file_ = !std::filesystem::is_directory(path);
+  checkpoint->description_ = std::move(description);
   checkpoint->ReadConfig();
   checkpoint->fp8_blocks_ = CheckSourceQuantization(checkpoint->config_, checkpoint->files_);
   checkpoint->AddTensors();
@@ -52,6 +56,8 @@ void Checkpoint::ReadConfig() {
   config_ = ModelConfig::Parse(ReadFile(file, kMaxSettingsBytes), file.string());
   own_dtype_ = OwnDType(config_);
   config_.Bool("tie_word_embeddings", false);  // read again when the weights are written
+  const std::filesystem::path own = path_ / kDescriptionFile;
+  if (!description_ && std::filesystem::exists(own)) description_ = ReadDescription(own);
 }
 
 void Checkpoint::AddTensors() {
@@ -170,21 +176,34 @@ void Checkpoint::ConnectFusedExperts(int64_t block) {
   const std::string prefix = network_->FusedExpertsPrefix(block);
   const ExpertsSpec& experts = network_->spec.experts;
   ConnectPart(prefix,
-              {{"gate_up_proj", "Linear", "gate_up_proj.input", "", ""},
-               {"down_proj", "Linear", "down_proj.input", "", ""}},
+              {{experts.fused_gate_up, "Linear", experts.fused_gate_up + ".input", "", ""},
+               {experts.fused_down, "Linear", experts.fused_down + ".input", "", ""}},
               static_cast<int>(block));
   const auto add = [&](int64_t expert, const std::string& name, const std::string& fused,
                        int64_t first, int64_t rows) {
     const std::string alias = network_->ExpertPrefix(block, expert) + name;
     slices_[alias + ".weight"] = {Find(prefix + fused), first, rows};
+    if (experts.bias) slices_[alias + "_bias"] = {Find(prefix + fused + "_bias"), expert, 1};
     layer_index_[alias] = layer_index_.at(prefix + fused);
     activation_index_[alias + ".input"] = activation_index_.at(prefix + fused + ".input");
   };
+  for (const std::string& name : {experts.fused_gate_up, experts.fused_down}) {
+    const Layer& layer = layers_[static_cast<size_t>(layer_index_.at(prefix + name))];
+    if (experts.layout != ExpertLayout::kInOut || layer.weight < 0) continue;
+    Weight& weight = weights_[static_cast<size_t>(layer.weight)];
+    weight.channels = ChannelLayout::Axis(weight.shape, 2, 1);
+  }
+  const int64_t rows = experts.intermediate;
+  const int64_t hidden = network_->spec.hidden;
   for (int64_t e = 0; e < experts.count; ++e) {
-    const int64_t rows = experts.intermediate;
-    add(e, "gate_proj", "gate_up_proj", 2 * e * rows, rows);
-    add(e, "up_proj", "gate_up_proj", (2 * e + 1) * rows, rows);
-    add(e, "down_proj", "down_proj", e * network_->spec.hidden, network_->spec.hidden);
+    if (experts.layout == ExpertLayout::kInOut) {
+      add(e, experts.fused_gate_up, experts.fused_gate_up, e * hidden, hidden);
+      add(e, experts.fused_down, experts.fused_down, e * rows, rows);
+      continue;
+    }
+    add(e, experts.gate, experts.fused_gate_up, 2 * e * rows, rows);
+    add(e, experts.up, experts.fused_gate_up, (2 * e + 1) * rows, rows);
+    add(e, experts.down, experts.fused_down, e * hidden, hidden);
   }
 }
 
@@ -192,10 +211,10 @@ void Checkpoint::ConnectFusedExperts(int64_t block) {
 void Checkpoint::ConnectLayers() {
   try {
     network_ = DescribeNetwork(*this);
-    const std::vector<PartLayer> expert = DecoderExpert(network_->spec, {}).layers;
+    const std::vector<PartLayer> expert = network_->Expert({}).layers;
     for (int64_t i = 0; i < network_->spec.blocks; ++i) {
       ConnectPart(network_->BlockPrefix(i), network_->Block(i, {}).layers, static_cast<int>(i));
-      if (!network_->spec.experts.HasExperts(i)) continue;
+      if (!network_->spec.At(i).kind.sparse) continue;
       if (network_->fused_experts) {
         ConnectFusedExperts(i);
         continue;
@@ -204,13 +223,62 @@ void Checkpoint::ConnectLayers() {
         ConnectPart(network_->ExpertPrefix(i, e), expert, static_cast<int>(i));
       }
     }
-    if (!network_->spec.tied) ConnectPart("", DecoderHead(network_->spec, {}).layers, -1);
+    if (!network_->spec.tied) {
+      ConnectPart(network_->HeadPrefix(), DecoderHead(network_->spec, {}).layers, -1);
+    }
   } catch (const Error& error) {
     network_problem_ = error;
   }
+  AssignRoles();
   for (Layer& layer : layers_) {
     if (layer.op == "Linear" && layer.activation < 0) {
       layer.activation = AddActivation(layer.name + ".input");
+    }
+  }
+}
+
+// What the description says of a tensor comes before what its name suggests.
+void Checkpoint::AssignRoles() {
+  for (Layer& layer : layers_) {
+    if (layer.weight < 0 || !layer.unsupported.empty()) continue;
+    const Shape& shape = weights_[static_cast<size_t>(layer.weight)].shape;
+    if (shape.size() == 3 && !network_) {
+      layer.unsupported =
+          "which dimension its inputs are is not known without a description of the network";
+    }
+  }
+  if (!network_) return;
+  const DecoderSpec& spec = network_->spec;
+  const auto find = [&](const std::string& name) -> Layer* {
+    const int index = LayerIndex(name);
+    return index < 0 ? nullptr : &layers_[static_cast<size_t>(index)];
+  };
+  const auto keep = [&](const std::string& name, const char* reason) {
+    if (Layer* layer = find(name)) layer->unsupported = reason;
+  };
+  const auto ask = [&](const std::string& tensor, const char* op, const char* option) {
+    Layer* layer = find(tensor.substr(0, tensor.size() - std::string(".weight").size()));
+    if (layer == nullptr) return;
+    layer->op = op;
+    layer->option = option;
+    layer->optional = true;
+  };
+  ask(network_->embedding, "Embedding", "embeddings");
+  if (!spec.tied) ask(network_->head, "Linear", "lm_head");
+  for (int64_t b = 0; b < spec.blocks; ++b) {
+    const std::string prefix = network_->BlockPrefix(b);
+    if (spec.At(b).kind.sparse) {
+      keep(prefix + spec.experts.router, "routers stay in high precision");
+      if (!spec.experts.shared_gate.empty()) {
+        keep(prefix + spec.experts.shared_gate, "gates of experts stay in high precision");
+      }
+    }
+    if (spec.indexer.keys > 0) {
+      keep(prefix + "self_attn.indexer.weights_proj",
+           "weights of the indexer stay in high precision");
+    }
+    if (spec.At(b).kind.linear) {
+      keep(prefix + "linear_attn.in_proj_ba", "gates of linear attention stay in high precision");
     }
   }
 }

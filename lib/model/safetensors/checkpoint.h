@@ -14,6 +14,7 @@
 #include "lib/core/error.h"
 #include "lib/model/model.h"
 #include "lib/model/safetensors/checkpoint_part.h"
+#include "lib/model/safetensors/description.h"
 #include "lib/model/safetensors/model_config.h"
 #include "lib/model/safetensors/network.h"
 #include "lib/model/safetensors/shard_list.h"
@@ -47,9 +48,12 @@ class Checkpoint : public Model {
   // is read.
   // `part`: only these files are written. Its fingerprint is that of the whole model only
   // where `whole_fingerprint` asks for that, since it costs reading every byte.
+  // `description`: of the network; without it `hif8_architecture.yaml` beside config.json or the
+  // built-in one. Throws kUsage for a file of the user's that is none.
   static std::shared_ptr<const Checkpoint> Open(const std::filesystem::path& path,
                                                 std::optional<CheckpointPart> part = {},
-                                                bool whole_fingerprint = true);
+                                                bool whole_fingerprint = true,
+                                                std::optional<Description> description = {});
 
   std::string_view kind() const override { return "safetensors"; }
   const std::filesystem::path& path() const override { return path_; }
@@ -64,6 +68,8 @@ class Checkpoint : public Model {
   Fingerprint ComputeFingerprint() const override;
 
   const ModelConfig& config() const { return config_; }
+  // The user's own description of the network; null: there is none.
+  const Description* description() const { return description_ ? &*description_ : nullptr; }
   const ShardList& files() const { return files_; }
   const std::optional<CheckpointPart>& part() const { return part_; }
   // Whether the fingerprint is that of every byte.
@@ -112,6 +118,7 @@ class Checkpoint : public Model {
   void ConnectLayers();
   void ConnectPart(const std::string& prefix, const std::vector<PartLayer>& part, int block);
   void ConnectFusedExperts(int64_t block);
+  void AssignRoles();
   int AddActivation(const std::string& name);
 
   std::filesystem::path path_;
@@ -119,6 +126,7 @@ class Checkpoint : public Model {
   std::optional<CheckpointPart> part_;
   bool whole_fingerprint_ = true;
   ModelConfig config_;
+  std::optional<Description> description_;
   ShardList files_;
   Fp8Blocks fp8_blocks_;
   DType own_dtype_ = DType::kBF16;

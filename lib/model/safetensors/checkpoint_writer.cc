@@ -285,8 +285,8 @@ void WriteCheckpoint(const Checkpoint& source, const CheckpointPlan& plan,
   if (source.has_config() || !plan.simulated) {
     const std::map<int, LayerScheme> none;
     WriteFile(folder / "config.json",
-                        QuantizedConfigText(source, plan.simulated ? none : plan.layers,
-                                            !plan.simulated && !plan.cache_scales.empty()));
+              QuantizedConfigText(source, plan.simulated ? none : plan.layers,
+                                  !plan.simulated && !plan.cache_scales.empty()));
   }
   WriteShards(source, plan, formats, encode, finished, shards, folder, list, log);
   if (source.part()) WritePartFile(source, shards, folder);

@@ -1,19 +1,23 @@
 // The parts of a decoder as graphs: block, final norm, head. All work on one sequence.
 #pragma once
 
-#include "lib/model/safetensors/architecture.h"
+#include <vector>
+
 #include "lib/model/safetensors/block_emitter.h"
+#include "lib/model/safetensors/decoder_spec.h"
 
 namespace hif8 {
 
-// Inputs besides constants and scales: "hidden" [T, hidden], "cosines" and "sines"
-// [T, head_dim / 2], "mask" [T, T] (0, or -infinity where a position is not seen). Output
-// "hidden_out". A block with experts lacks what they add; its outputs are "hidden_out", "normed"
-// [T, hidden], what experts read, and "router" [T, experts], the logits for choosing them.
-PartGraph DecoderBlock(const DecoderSpec& spec, bool experts, PartOptions options);
+// Inputs besides constants and scales: "hidden" [T, hidden], "mask" [T, T] (0, or -infinity where a
+// position is not seen) and, where the kind has them, "cosines" and "sines" [T, pairs] and
+// "temperatures" [T, 1]. Output "hidden_out". A block with experts lacks what they add; its outputs
+// are "hidden_out", "normed" [T, hidden], what experts read, and "router" [T, experts], the logits
+// for choosing them.
+PartGraph DecoderBlock(const DecoderSpec& spec, BlockKind kind, PartOptions options);
 
 // One expert: "rows" [R, hidden] -> "rows_out". Its names are relative to the expert's module.
-PartGraph DecoderExpert(const DecoderSpec& spec, PartOptions options);
+// `fused`: it is part of a tensor that holds all experts.
+PartGraph DecoderExpert(const DecoderSpec& spec, bool fused, PartOptions options);
 
 // "hidden" -> "normed" [T, hidden]: the final norm, and the head's input as an activation.
 PartGraph DecoderNorm(const DecoderSpec& spec, PartOptions options);
@@ -21,7 +25,10 @@ PartGraph DecoderNorm(const DecoderSpec& spec, PartOptions options);
 // "normed" -> "logits" [T, rows of the weight given]. The weight may be given in pieces.
 PartGraph DecoderHead(const DecoderSpec& spec, PartOptions options);
 
-// The mask of a block whose window is `window` (0: unlimited), [length, length].
-std::vector<float> AttentionMask(int64_t length, int64_t window);
+// The mask of a block, [length, length].
+std::vector<float> AttentionMask(int64_t length, const MaskSpec& mask);
+
+// What queries are multiplied by, [length].
+std::vector<float> Temperatures(int64_t length, const TemperatureSpec& temperature);
 
 }  // namespace hif8

@@ -7,16 +7,22 @@
 namespace hif8 {
 namespace {
 
+template <typename Values>
+void Softmax(Values& values) {
+  const float largest = *std::max_element(values.begin(), values.end());
+  float sum = 0;
+  for (float& x : values) sum += x = std::exp(x - largest);
+  for (float& x : values) x /= sum;
+}
+
 std::vector<float> Scores(const ExpertsSpec& spec, std::span<const float> logits) {
   std::vector<float> scores(logits.begin(), logits.end());
-  if (spec.sigmoid) {
+  if (spec.score == RouterScore::kSoftmaxOfChosen) return scores;
+  if (spec.score == RouterScore::kSigmoid) {
     for (float& x : scores) x = 1 / (1 + std::exp(-x));
     return scores;
   }
-  const float largest = *std::max_element(scores.begin(), scores.end());
-  float sum = 0;
-  for (float& x : scores) sum += x = std::exp(x - largest);
-  for (float& x : scores) x /= sum;
+  Softmax(scores);
   return scores;
 }
 
@@ -38,7 +44,8 @@ void LimitToGroups(const ExpertsSpec& spec, std::vector<float>* values) {
   for (size_t g = 0; g < static_cast<size_t>(spec.groups); ++g) {
     const auto group = std::span<const float>(*values).subspan(g * size, size);
     float score = 0;
-    const auto best = std::min<int64_t>(2, static_cast<int64_t>(size));
+    const auto best =
+        std::min<int64_t>(spec.group_score == GroupScore::kMax ? 1 : 2, static_cast<int64_t>(size));
     for (const int64_t i : Largest(group, best)) score += group[static_cast<size_t>(i)];
     group_scores.push_back(score);
   }
@@ -56,19 +63,21 @@ std::vector<ExpertChoice> ChooseExperts(const ExpertsSpec& spec, std::span<const
                                         std::span<const float> correction) {
   const std::vector<float> scores = Scores(spec, logits);
   std::vector<float> race = scores;
-  if (spec.corrected) {
+  if (spec.corrected()) {
     for (size_t i = 0; i < race.size(); ++i) race[i] += correction[i];
   }
   if (spec.groups > 1) LimitToGroups(spec, &race);
-  std::vector<ExpertChoice> choices;
+  const std::vector<int64_t> chosen = Largest(race, spec.per_row);
+  std::vector<float> weights;
+  for (const int64_t expert : chosen) weights.push_back(scores[static_cast<size_t>(expert)]);
+  if (spec.score == RouterScore::kSoftmaxOfChosen) Softmax(weights);
   float sum = 0;
-  for (const int64_t expert : Largest(race, spec.per_row)) {
-    choices.push_back({expert, scores[static_cast<size_t>(expert)]});
-    sum += choices.back().weight;
-  }
-  for (ExpertChoice& choice : choices) {
-    if (spec.normalised) choice.weight /= sum + 1e-20f;
-    choice.weight *= static_cast<float>(spec.scaling);
+  for (const float weight : weights) sum += weight;
+  std::vector<ExpertChoice> choices;
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    float weight = weights[i];
+    if (spec.normalised) weight /= sum + 1e-20f;
+    choices.push_back({chosen[i], weight * static_cast<float>(spec.scaling)});
   }
   return choices;
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/model/safetensors/expression.h"
+
 namespace hif8 {
 
 // An object of the document, or nothing (then every key is absent). Null counts as absent. A value
@@ -27,7 +29,11 @@ class ModelConfig {
   std::string String(std::string_view key, const std::string& fallback) const;
   std::vector<int64_t> Integers(std::string_view key, const std::vector<int64_t>& fallback) const;
   std::vector<std::string> Strings(std::string_view key) const;  // empty when absent
+  std::vector<double> Numbers(std::string_view key) const;       // empty when absent
   ModelConfig Object(std::string_view key) const;                // empty when absent
+  // A word, a number or a list of them at "key" or "object.key"; missing for anything else. True is
+  // 1.
+  ConfigValue Value(std::string_view path) const;
   const std::string& where() const { return where_; }
 
  private:

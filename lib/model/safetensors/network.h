@@ -14,25 +14,34 @@ struct Network {
   DecoderSpec spec;
   std::string prefix;          // of the decoder's modules: "model."
   std::string embedding;       // name of the embedding's tensor
-  bool fused_experts = false;  // "experts.gate_up_proj" and "experts.down_proj" hold them all
-  std::string head;            // name of the tensor of lm_head; the embedding's where they are tied
+  bool fused_experts = false;  // all experts of a block are in two tensors
+  std::string head;            // name of the head's tensor; the embedding's where they are tied
 
   std::string BlockPrefix(int64_t block) const {
     return prefix + "layers." + std::to_string(block) + ".";
   }
   std::string FusedExpertsPrefix(int64_t block) const {
-    return BlockPrefix(block) + "mlp.experts.";
+    return BlockPrefix(block) + spec.experts.prefix;
   }
   // Of the names that an expert's own tensors have or would have.
   std::string ExpertPrefix(int64_t block, int64_t expert) const {
-    return BlockPrefix(block) + "mlp.experts." + std::to_string(expert) + ".";
+    return FusedExpertsPrefix(block) + std::to_string(expert) + ".";
   }
+  // Before the head's module; a head that is tied has no tensor of its own.
+  std::string HeadPrefix() const {
+    return spec.tied ? "" : head.substr(0, head.size() - (spec.head + ".weight").size());
+  }
+  // The tensor that makes what the cache `name` of a block holds.
+  std::string CacheProducer(const std::string& name, int64_t block) const;
   // What is added to the scores of a block's experts when they are chosen.
   std::string CorrectionName(int64_t block) const {
-    return BlockPrefix(block) + "mlp.gate.e_score_correction_bias";
+    return BlockPrefix(block) + spec.experts.correction;
   }
   PartGraph Block(int64_t block, PartOptions options) const {
-    return DecoderBlock(spec, spec.experts.HasExperts(block), std::move(options));
+    return DecoderBlock(spec, spec.At(block).kind, std::move(options));
+  }
+  PartGraph Expert(PartOptions options) const {
+    return DecoderExpert(spec, fused_experts, std::move(options));
   }
 };
 

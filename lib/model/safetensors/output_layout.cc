@@ -19,13 +19,9 @@ class Layout {
     }
     if (plan.simulated) return;
     for (const auto& [layer, scale] : plan.cache_scales) {
-      const std::string& name = source.layers()[static_cast<size_t>(layer)].name;
-      // "P.k" is what "P.k_proj" produces; a latent cache comes from one projection.
-      std::string producer = name + "_proj.weight";
-      if (source.Find(producer) == nullptr) {
-        producer = name.substr(0, name.rfind('.')) + ".kv_a_proj_with_mqa.weight";
-      }
-      cache_after_.emplace(producer, std::pair(name + "_scale", scale));
+      const Layer& cache = source.layers()[static_cast<size_t>(layer)];
+      cache_after_.emplace(source.network().CacheProducer(cache.name, cache.block),
+                           std::pair(cache.name + "_scale", scale));
     }
   }
 

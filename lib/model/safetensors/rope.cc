@@ -4,30 +4,12 @@
 #include <cmath>
 #include <numbers>
 #include <string>
+#include <utility>
 
 #include "lib/core/error.h"
 
 namespace hif8 {
 namespace {
-
-struct RopeConfig {
-  ModelConfig scaling;  // rope_scaling or rope_parameters; may be empty
-  std::string type = "default";
-  double theta = 10000;
-};
-
-RopeConfig ReadRopeConfig(const ModelConfig& config) {
-  RopeConfig rope;
-  rope.scaling = config.Object("rope_parameters");
-  if (rope.scaling.empty()) rope.scaling = config.Object("rope_scaling");
-  rope.type = rope.scaling.String("rope_type", rope.scaling.String("type", "default"));
-  rope.theta = rope.scaling.Number("rope_theta", config.Number("rope_theta", 10000));
-  if (!(rope.theta > 1)) {
-    throw ModelError("'rope_theta': expected more than 1, found " + std::to_string(rope.theta),
-                     "correct the value in config.json", config.where());
-  }
-  return rope;
-}
 
 double PositiveNumber(const ModelConfig& config, const char* key) {
   const double value = config.Number(key);
@@ -48,7 +30,7 @@ void ScaleLlama3(const ModelConfig& scaling, std::vector<double>* frequencies) {
     const double turns = context * frequency / (2 * std::numbers::pi);
     if (turns < low) {
       frequency /= factor;
-    } else if (turns <= high) {
+    } else if (turns < high) {
       const double smooth = (turns - low) / (high - low);
       frequency = (1 - smooth) * frequency / factor + smooth * frequency;
     }
@@ -60,8 +42,8 @@ double YarnMagnitude(double factor, double m) {
   return factor > 1 ? 0.1 * m * std::log(factor) + 1 : 1;
 }
 
-void ScaleYarn(const ModelConfig& config, const RopeConfig& rope, int64_t dimension, Rope* out) {
-  const ModelConfig& scaling = rope.scaling;
+void ScaleYarn(const ModelConfig& config, const ModelConfig& scaling, double theta,
+               int64_t dimension, Rope* out) {
   const double context = scaling.Has("original_max_position_embeddings")
                              ? PositiveNumber(scaling, "original_max_position_embeddings")
                              : config.Number("max_position_embeddings");
@@ -70,7 +52,7 @@ void ScaleYarn(const ModelConfig& config, const RopeConfig& rope, int64_t dimens
   // The pair of elements that turns `rotations` times over the original context.
   const auto pair_of = [&](double rotations) {
     return static_cast<double>(dimension) * std::log(context / (rotations * 2 * std::numbers::pi)) /
-           (2 * std::log(rope.theta));
+           (2 * std::log(theta));
   };
   double low = pair_of(scaling.Number("beta_fast", 32));
   double high = pair_of(scaling.Number("beta_slow", 1));
@@ -95,27 +77,74 @@ void ScaleYarn(const ModelConfig& config, const RopeConfig& rope, int64_t dimens
   if (all != 0) out->temperature = std::pow(YarnMagnitude(factor, all), 2);
 }
 
+// LongRoPE (arXiv 2402.13753): a factor for every frequency, one list for short sequences and one
+// for long ones.
+void ScaleLong(const ModelConfig& config, const ModelConfig& scaling, Rope* out) {
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  const double context = config.Has(kOriginal) ? PositiveNumber(config, kOriginal)
+                                               : PositiveNumber(scaling, kOriginal);
+  const std::vector<double> plain = out->frequencies;
+  out->long_frequencies = plain;
+  for (const auto& [key, frequencies] : {std::pair("short_factor", &out->frequencies),
+                                         std::pair("long_factor", &out->long_frequencies)}) {
+    const std::vector<double> factors = scaling.Numbers(key);
+    if (factors.size() != plain.size()) {
+      throw ModelError("longrope: '" + std::string(key) + "': expected " +
+                           std::to_string(plain.size()) + " numbers, found " +
+                           std::to_string(factors.size()),
+                       "there is one for each pair of rotated elements", config.where());
+    }
+    for (size_t i = 0; i < plain.size(); ++i) (*frequencies)[i] = plain[i] / factors[i];
+  }
+  out->short_length = static_cast<int64_t>(context);
+  const double growth = config.Number("max_position_embeddings") / context;
+  out->magnitude = scaling.Number(
+      "attention_factor", growth > 1 ? std::sqrt(1 + std::log(growth) / std::log(context)) : 1);
+}
+
 }  // namespace
 
-Rope MakeRope(const ModelConfig& config, int64_t dimension) {
-  const RopeConfig rope = ReadRopeConfig(config);
+ModelConfig RopeSettings(const ModelConfig& config) {
+  const ModelConfig parameters = config.Object("rope_parameters");
+  const ModelConfig full = parameters.Object("full_attention");
+  if (!full.empty()) return full;
+  return parameters.empty() ? config.Object("rope_scaling") : parameters;
+}
+
+Rope PlainRope(double theta, int64_t dimension) {
+  if (!(theta > 1)) {
+    throw ModelError("'rope_theta': expected more than 1, found " + std::to_string(theta),
+                     "is it the one of this model?");
+  }
   Rope out;
   for (int64_t i = 0; i < dimension; i += 2) {
     out.frequencies.push_back(
-        std::pow(rope.theta, -static_cast<double>(i) / static_cast<double>(dimension)));
+        std::pow(theta, -static_cast<double>(i) / static_cast<double>(dimension)));
   }
-  if (rope.type == "default") return out;
-  if (rope.type == "linear") {
-    const double factor = PositiveNumber(rope.scaling, "factor");
+  return out;
+}
+
+Rope MakeRope(const ModelConfig& config, double theta, int64_t dimension) {
+  const ModelConfig scaling = RopeSettings(config);
+  const std::string type = scaling.String("rope_type", scaling.String("type", "default"));
+  Rope out = PlainRope(theta, dimension);
+  if (type == "default") return out;
+  if (type == "linear") {
+    const double factor = PositiveNumber(scaling, "factor");
     for (double& frequency : out.frequencies) frequency /= factor;
-  } else if (rope.type == "llama3") {
-    ScaleLlama3(rope.scaling, &out.frequencies);
-  } else if (rope.type == "yarn") {
-    ScaleYarn(config, rope, dimension, &out);
+  } else if (type == "llama3") {
+    ScaleLlama3(scaling, &out.frequencies);
+  } else if (type == "yarn") {
+    ScaleYarn(config, scaling, theta, dimension, &out);
+  } else if (type == "longrope" || type == "su") {
+    ScaleLong(config, scaling, &out);
+  } else if (type == "dynamic" && scaling.Has("alpha")) {
+    const auto d = static_cast<double>(dimension);
+    return PlainRope(theta * std::pow(PositiveNumber(scaling, "alpha"), d / (d - 2)), dimension);
   } else {
-    throw ModelError("RoPE scaling '" + rope.type + "' is not supported",
-                     "known: default, linear, llama3, yarn; weights alone can be quantized with "
-                     "--recipe cast",
+    throw ModelError("RoPE scaling '" + type + "' is not supported",
+                     "known: default, linear, llama3, yarn, longrope, dynamic with alpha; weights "
+                     "alone can be quantized with --recipe cast",
                      config.where());
   }
   return out;
@@ -123,11 +152,12 @@ Rope MakeRope(const ModelConfig& config, int64_t dimension) {
 
 RopeTable MakeRopeTable(const Rope& rope, int64_t length) {
   RopeTable table;
-  const size_t size = static_cast<size_t>(length) * rope.frequencies.size();
+  const std::vector<double>& frequencies = rope.FrequenciesFor(length);
+  const size_t size = static_cast<size_t>(length) * frequencies.size();
   table.cosines.reserve(size);
   table.sines.reserve(size);
   for (int64_t position = 0; position < length; ++position) {
-    for (const double frequency : rope.frequencies) {
+    for (const double frequency : frequencies) {
       const double angle = static_cast<double>(position) * frequency;
       table.cosines.push_back(static_cast<float>(std::cos(angle) * rope.magnitude));
       table.sines.push_back(static_cast<float>(std::sin(angle) * rope.magnitude));
