@@ -67,14 +67,6 @@ std::string ErrorText(const Error& error, bool color) {
 
 }  // namespace
 
-std::string CleanLines(std::string_view text) {
-  std::string clean;
-  for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
-    clean += CleanText(text.substr(0, end)) + "\n";
-  }
-  return clean + CleanText(text);
-}
-
 std::string ErrorJson(const Error& error) {
   Json json = OneErrorJson(error);
   json["others"] = Json::array();

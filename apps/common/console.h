@@ -93,9 +93,6 @@ class Console {
 // {"error": {"exit_code", "message", "hint", "where", "others": []}}
 std::string ErrorJson(const Error& error);
 
-// The text with its line ends, fit for a terminal: names from models may hold control characters.
-std::string CleanLines(std::string_view text);
-
 // "1:05", "2:03:00".
 std::string DurationText(double seconds);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "apps/common/console.h"
+#include "lib/report/text_util.h"
 
 namespace hif8::cli {
 namespace {

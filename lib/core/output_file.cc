@@ -1,6 +1,7 @@
 #include "lib/core/output_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,12 @@ Error WriteError(const std::filesystem::path& path, int error) {
 }
 
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
-  if (::unlink(path_.c_str()) != 0 && errno != ENOENT) throw WriteError(path_, errno);
+  // What an earlier run left goes; a device, a pipe or a folder is nobody's to remove.
+  struct stat status = {};
+  if (::lstat(path_.c_str(), &status) == 0) {
+    if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) throw WriteError(path_, EEXIST);
+    if (::unlink(path_.c_str()) != 0 && errno != ENOENT) throw WriteError(path_, errno);
+  }
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   fd_ = Retried([&] { return ::open(path_.c_str(), kNew, 0666); });
   if (fd_ < 0) throw WriteError(path_, errno);

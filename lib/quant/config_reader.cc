@@ -223,7 +223,7 @@ bool RecipeReader::ReadOverride(const YAML::Node& node, Override* out) {
 bool RecipeReader::Wrong(const Param& param, const YAML::Node& node, const std::string& where) {
   diagnostics_.Add(where,
                    param.key + ": expected " + param.Expected() + ", found " + FoundText(node),
-                   param.help);
+                   "correct it: the key means " + param.help);
   return false;
 }
 

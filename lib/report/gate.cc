@@ -188,11 +188,11 @@ void RequireGates(std::span<const GateResult> results) {
   for (const bool undecided : {true, false}) {
     for (const GateResult& result : results) {
       if (result.Passed() || result.error.empty() == undecided) continue;
-      errors.emplace_back(undecided ? ErrorCode::kUsage : ErrorCode::kGate, result.Message(),
-                          undecided
-                              ? "measure it (evaluation data may be missing), or drop the gate"
-                              : "keep these layers, choose another recipe, or lower the gate",
-                          "--fail-if");
+      errors.emplace_back(
+          undecided ? ErrorCode::kUsage : ErrorCode::kGate, result.Message(),
+          undecided ? "measure it (evaluation data may be missing), or drop the gate"
+                    : "keep these layers (--keep), choose another recipe, or ask for less",
+          "--fail-if");
     }
   }
   if (errors.empty()) return;

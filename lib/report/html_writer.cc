@@ -120,7 +120,7 @@ Json DataOf(const Report& report, const WriteOptions& options) {
 
 // The page shows strings as they are.
 void CleanStrings(Json& data) {
-  if (data.is_string()) data = CleanText(data.get_ref<const std::string&>());
+  if (data.is_string()) data = CleanLines(data.get_ref<const std::string&>());
   if (!data.is_structured()) return;
   for (Json& item : data) CleanStrings(item);
 }

@@ -190,6 +190,14 @@ std::string CleanText(std::string_view text) {
   });
 }
 
+std::string CleanLines(std::string_view text) {
+  std::string clean;
+  for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
+    clean += CleanText(text.substr(0, end)) + "\n";
+  }
+  return clean + CleanText(text);
+}
+
 std::string CleanJson(std::string_view json) {
   return ReplaceInvisible(json, [](uint32_t code) -> std::string {
     if (code < 0x20) return {static_cast<char>(code)};  // white space between values

@@ -32,6 +32,8 @@ std::string AlignedColumns(const std::vector<std::vector<std::string>>& lines, s
 // Makes any text safe to show, as names come from files and may hold anything: invalid UTF-8
 // becomes U+FFFD; control, bidirectional and invisible characters become \u202e or \U000e0001.
 std::string CleanText(std::string_view text);
+// Does the same line by line: line breaks stay.
+std::string CleanLines(std::string_view text);
 // Returns the same JSON document with those characters as JSON's own escapes.
 std::string CleanJson(std::string_view json);
 // For XML and HTML, text and attributes in double quotes: & < > " become references.

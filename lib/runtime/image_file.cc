@@ -179,6 +179,7 @@ class ImageFile : public DataFile {
     const DecodeBudget budget(DecodeMemory());
     const std::unique_ptr<stbi_uc, FreePixels> decoded(
         stbi_load_from_memory(data(), size(), &x, &y, &n, static_cast<int>(channels_)));
+    if (decoded != nullptr) CheckPixels(x, y);
     file_.reset();
     if (budget.exceeded() == DecodeBudget::Exceeded::kMemory) {
       throw EnvironmentError("decoding the image takes more memory than the limit of " +
@@ -190,7 +191,6 @@ class ImageFile : public DataFile {
                        "write the image again with another program", path_.string());
     }
     if (decoded == nullptr) Fail();
-    CheckPixels(x, y);
     const auto count =
         static_cast<size_t>(x) * static_cast<size_t>(y) * static_cast<size_t>(channels_);
     std::vector<float> source(count);

@@ -101,7 +101,7 @@ TEST(Options, AfterTwoDashesComePositionals) {
 TEST(Options, Errors) {
   EXPECT_EQ(ParseError({"m", "--dtaa", "x"}), "unknown option '--dtaa' / did you mean '--data'?");
   EXPECT_EQ(ParseError({"m", "--kep=x"}), "unknown option '--kep' / did you mean '--keep'?");
-  EXPECT_EQ(ParseError({"m", "-z"}), "unknown option '-z' / ");
+  EXPECT_EQ(ParseError({"m", "-z"}), "unknown option '-z' / see 'tool -h' for the options");
   EXPECT_EQ(ParseError({"m", "n"}), "unexpected argument 'n' / usage: tool [OPTIONS] MODEL");
   EXPECT_EQ(ParseError({"m", "--data"}), "--data needs a value: DIR / the data");
   EXPECT_EQ(ParseError({"m", "-d"}), "--data needs a value: DIR / the data");
@@ -168,7 +168,10 @@ TEST(Program, ExitCodesAndStreams) {
   EXPECT_EQ(ends([] { throw std::bad_alloc(); }).code, 4);
   o = ends([] { throw std::runtime_error("odd"); });
   EXPECT_EQ(o.code, 70);
-  EXPECT_EQ(o.err, "error: odd\nThis is a bug in tool.\n");
+  EXPECT_EQ(o.err,
+            "error: odd\n  hint: report it with the command, the version (--version) and, if "
+            "possible, the "
+            "input\nThis is a bug in tool.\n");
   EXPECT_EQ(ends([] { throw Error(ErrorCode::kInterrupted, "stopped", ""); }).code, 130);
   EXPECT_EQ(ends([] { throw Error(ErrorCode::kGate, "failed", ""); }).code, 1);
 }

@@ -112,7 +112,11 @@ TEST(OnnxLayers, UnsupportedPlacesSayWhy) {
   expect(fused, "FusedMatMul (com.microsoft)");
   ModelBuilder einsum;
   einsum.Input("x", {1, 2}).Output("y").Weight("w", {2, 2}, Numbers(4, 1));
-  einsum.Node("Einsum", {"x", "w"}, {"y"}, "layer");
+  onnx::AttributeProto* equation =
+      einsum.Node("Einsum", {"x", "w"}, {"y"}, "layer")->add_attribute();
+  equation->set_name("equation");
+  equation->set_type(onnx::AttributeProto::STRING);
+  equation->set_s("ij,jk->ik");
   expect(einsum, "Einsum");
   ModelBuilder empty;
   empty.Input("x", {1, 0}).Output("y").Weight("w", {0, 2}, {});

@@ -198,7 +198,7 @@ TEST_F(ConfigErrorTest, UnknownRecipesListTheBuiltInOnes) {
             "did you mean 'inference'? built-in: inference, cast, pangu-qat, w4a8-moe, w4a4-moe");
   EXPECT_EQ(Load("/nonexistent/r.yaml", {}).at(0).hint(),
             "built-in: inference, cast, pangu-qat, w4a8-moe, w4a4-moe");
-  EXPECT_THAT(Load(::testing::TempDir(), {}).at(0).message(), HasSubstr("folder"));
+  EXPECT_THAT(Load(::testing::TempDir(), {}).at(0).message(), HasSubstr("directory"));
   const std::string path = ::testing::TempDir() + "bad_recipe.yaml";
   std::ofstream(path) << "version: 1\nkeep: 3\n";
   EXPECT_EQ(Load(path, {}).at(0).where(), path + ":2:7");

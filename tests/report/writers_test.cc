@@ -126,7 +126,7 @@ TEST(TextWriter, NamesCannotMoveTheCursor) {
   Report report = SampleReport();
   report.layers[1].name = "a\033[2Jb\n\xff\xc2\x9b";
   const std::string text = Write("text", {}, report);
-  EXPECT_THAT(text, HasSubstr("a?[2Jb?\xEF\xBF\xBD?"));
+  EXPECT_THAT(text, HasSubstr("a\\u001b[2Jb\\u000a\xEF\xBF\xBD\\u009b"));
   EXPECT_THAT(text, Not(HasSubstr("\033")));
 }
 
@@ -243,7 +243,7 @@ import xml.etree.ElementTree as tree
 root = tree.parse(path).getroot()
 cases = {c.get('name'): c for c in root[0]}
 assert cases['conv1'].find('system-out').text == 'SQNR 18.25 dB'
-assert cases['head'].find('skipped').get('message') == 'a <b> & ? "c"'
+assert cases['head'].find('skipped').get('message') == 'a <b> & \\u0001 "c"'
 assert root.get('tests') == '3' and root.get('failures') == '0'
 )",
                    Write("junit", {}, report)),

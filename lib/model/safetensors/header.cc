@@ -89,6 +89,7 @@ class Handler : public nlohmann::json_sax<Json> {
           "tensor '" + header_->tensors.back().name + "': expected dtype, shape and data_offsets",
           kHint, where_);
     }
+    if (depth_ == 1 && !in_metadata_) CheckSize(header_->tensors.back());
     return true;
   }
 
@@ -106,7 +107,6 @@ class Handler : public nlohmann::json_sax<Json> {
     SafetensorsEntry& entry = header_->tensors.back();
     if (field_ == "shape") {
       entry.shape.assign(numbers_.begin(), numbers_.end());
-      CheckSize(entry);
       return See(kShape);
     }
     if (numbers_.size() != 2) return Unexpected(std::to_string(numbers_.size()) + " numbers");
@@ -138,7 +138,8 @@ class Handler : public nlohmann::json_sax<Json> {
     for (const int64_t d : entry.shape) {
       if (d > kMost / n) {
         throw ModelError(
-            "tensor '" + entry.name + "': shape " + ShapeText(entry.shape) +
+            "tensor '" + entry.name + "' at offset " + std::to_string(entry.begin) + ": shape " +
+                ShapeText(entry.shape) +
                 " does not match any data: it has more than 2^60 elements, zeros aside",
             "the file is damaged; get it again", where_);
       }

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <random>
 
 #include "lib/core/error.h"
+#include "lib/core/output_file.h"
 #include "tests/model/safetensors/raw_file.h"
 #include "tests/paths.h"
 
@@ -181,16 +185,36 @@ TEST_F(SafetensorsFileTest, WriterGivesTheFormat) {
   EXPECT_EQ(test::ReadBytes(path), test::RawSafetensors(header, data));
 }
 
-TEST_F(SafetensorsFileTest, WriterReportsAFullDisk) {
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
+// A limit of file sizes stands in for a full disk: to the writer it is one more failing write.
+TEST_F(SafetensorsFileTest, WriterReportsWhatCannotBeWritten) {
+  const auto path = folder_.path() / "x.safetensors";
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit few{16, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &few), 0);
+  std::string message;
+  std::string hint;
+  ErrorCode code = ErrorCode::kBug;
   try {
-    SafetensorsWriter writer("/dev/full", {{"a", DType::kU8, {3}}}, nullptr);
-    FAIL() << "expected an error";
+    SafetensorsWriter writer(path, {{"a", DType::kU8, {3}}}, nullptr);
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kEnvironment);
-    EXPECT_THAT(error.message(), HasSubstr("No space left"));
-    EXPECT_THAT(error.hint(), HasSubstr("free some space"));
+    code = error.code();
+    message = error.message();
+    hint = error.hint();
   }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_EQ(code, ErrorCode::kEnvironment);
+  EXPECT_THAT(message, HasSubstr("File too large"));
+  EXPECT_THAT(hint, HasSubstr("can be written"));
+  EXPECT_THAT(WriteError(path, ENOSPC).hint(), HasSubstr("free some space"));
+}
+
+TEST_F(SafetensorsFileTest, WriterLeavesADeviceAlone) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
+  EXPECT_THROW(SafetensorsWriter("/dev/full", {{"a", DType::kU8, {3}}}, nullptr), Error);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
 }
 
 }  // namespace
