@@ -144,7 +144,7 @@ class CheckTest(CalibrateCase):
         own.write_text(good)
         self.run_program(*args, says=["The networks agree."])
         for change, says in (
-            (("  interleaved: true\n", ""), "block 0, before 'model.layers.0.self_attn.o_proj'"),
+            (("  interleaved: true\n", ""), "block 0, before 'model.layers.0.mlp.gate_up_proj'"),
             (("  gate_up:", "  activation: gelu\n  gate_up:"), "block 0, before 'model.layers.0.mlp.down_proj'"),
             (("  mlp_output: post_mlp_layernorm\n", ""), "block 0"),
         ):
@@ -164,7 +164,7 @@ class CheckTest(CalibrateCase):
         report = self.quantize(model, "--data", self.ids([3, 1, 4, 1, 5], [9, 2, 6, 5, 35]))
         layers = {layer["name"]: layer for layer in report["layers"]}
         self.assertIn("routers", layers["model.layers.0.mlp.gate"]["reason"])
-        self.assertGreater(report["network"]["perplexity_quantized"], 1)
+        self.assertGreater(report["network"]["perplexity"]["quantized"], 1)
 
     def test_mistakes_in_a_description(self):
         own = self.folder / "own.yaml"
