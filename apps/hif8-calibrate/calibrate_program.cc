@@ -37,7 +37,9 @@ bool PrintList(const cli::ParsedOptions& options, cli::Console& console) {
   }
   if (what == "architecture") {
     for (const DescriptionKey& key : DescriptionKeys()) {
-      rows.emplace_back(key.name, key.usual + (key.help.empty() ? "" : "; " + key.help));
+      std::string text = key.usual + (key.help.empty() ? "" : "; " + key.help);
+      if (!key.choices.empty()) text += " (" + ExpectedText(key) + ")";
+      rows.emplace_back(key.name, std::move(text));
     }
   }
   console.PrintNames(rows);

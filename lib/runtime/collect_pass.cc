@@ -69,6 +69,12 @@ CollectPass::CollectPass(const Checkpoint& checkpoint, const CheckpointSourceOpt
     throw UsageError("propagate: quantized is not available for models with experts",
                      "leave it out (propagate: original)");
   }
+  if (options.route_all && spec_.experts.weight_input) {
+    throw UsageError(
+        "experts.route_all is not available for models that weight what experts read: rows that "
+        "an expert does not get have no weight",
+        "leave it out");
+  }
   memory_ =
       PlanMemory(run_.network(), run_.longest(), 1, propagation_ != nullptr, options_.memory_limit);
 }

@@ -144,7 +144,7 @@ class CheckTest(CalibrateCase):
         own.write_text(good)
         self.run_program(*args, says=["The networks agree."])
         for change, says in (
-            (("  interleaved: true\n", ""), "block 0, before 'model.layers.0.self_attn.o_proj'"),
+            (("  interleaved: true\n", ""), "block 0, before 'model.layers.0.mlp.gate_up_proj'"),
             (("  gate_up:", "  activation: gelu\n  gate_up:"), "block 0, before 'model.layers.0.mlp.down_proj'"),
             (("  mlp_output: post_mlp_layernorm\n", ""), "block 0"),
         ):
@@ -164,7 +164,7 @@ class CheckTest(CalibrateCase):
         report = self.quantize(model, "--data", self.ids([3, 1, 4, 1, 5], [9, 2, 6, 5, 35]))
         layers = {layer["name"]: layer for layer in report["layers"]}
         self.assertIn("routers", layers["model.layers.0.mlp.gate"]["reason"])
-        self.assertGreater(report["network"]["perplexity_quantized"], 1)
+        self.assertGreater(report["network"]["perplexity"]["quantized"], 1)
 
     def test_mistakes_in_a_description(self):
         own = self.folder / "own.yaml"
@@ -173,6 +173,50 @@ class CheckTest(CalibrateCase):
         done = self.run_program(FAMILIES / "random-glm4", "--architecture", own, "--dry-run", code=2)
         for text in (":3:1", "'attention'", ":6:3", "'type'", ":7:9", "'rms'", ":9:10", "'sqrt'"):
             self.assertIn(text, done.stderr)
+
+
+class ByDescriptionTest(CalibrateCase):
+    def test_a_head_that_is_tied_by_default_is_ignored(self):
+        self.quantize(FAMILIES / "random-gemma2", "--recipe", "cast")
+        config = json.loads((self.out / "config.json").read_text())
+        self.assertNotIn("tie_word_embeddings", config)
+        self.assertIn("lm_head", config["quantization_config"]["ignore"])
+
+    def test_roles_are_those_of_the_description(self):
+        # The router's name says nothing here.
+        network, model = Olmoe(), self.folder / "model"
+        network.weights = {n.replace("mlp.gate.", "mlp.chooser."): w for n, w in network.weights.items()}
+        network.save(model)
+        own = self.folder / "own.yaml"
+        own.write_text(OLMOE.read_text().replace("experts:\n", "experts:\n  router: mlp.chooser\n"))
+        self.quantize(model, "--recipe", "cast", "--architecture", own)
+        tensors, _ = read_file(self.out / "model.safetensors")
+        self.assertNotIn("model.layers.0.mlp.chooser.weight_scale", tensors)
+        self.assertIn("model.layers.0.mlp.experts.0.up_proj.weight_scale", tensors)
+
+    def test_fused_qkv_has_scales_of_the_cache(self):
+        self.quantize(FAMILIES / "random-phi3", "--data", self.ids([1, 2, 3, 4, 5]), "--kv-cache", "max")
+        tensors, _ = read_file(self.out / "model.safetensors")
+        self.assertIn("model.layers.1.self_attn.k_scale", tensors)
+        self.assertIn("model.layers.1.self_attn.v_scale", tensors)
+
+    def test_experts_of_an_unknown_orientation_stay(self):
+        model = self.folder / "model"
+        shutil.copytree(FAMILIES / "random-gpt-oss", model)
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "model_type": "unknown"}))
+        report = self.quantize(model, "--recipe", "cast")
+        layers = {layer["name"]: layer for layer in report["layers"]}
+        self.assertIn("without a description", layers["model.layers.0.mlp.experts.down_proj"]["reason"])
+
+    def test_quantized_networks_are_measured(self):
+        # A network with every kind of block of its family, both networks side by side, attention's products too.
+        for family in ("gpt-oss", "llama4-text", "qwen3-next", "deepseek-v32", "gemma3-wrapped", "cohere2"):
+            report = self.quantize(FAMILIES / f"random-{family}", "--data", self.ids(list(range(40)), list(range(90, 50, -1))),
+                                   "--kv-cache", "max", "--attention")  # fmt: skip
+            loss = report["network"]["perplexity"]
+            self.assertLess(abs(loss["loss_gap_percent"]), 10, family)
+            self.assertNotEqual(loss["original"], loss["quantized"], family)
 
 
 class FusedExpertsTest(CalibrateCase):

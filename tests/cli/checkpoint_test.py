@@ -389,7 +389,7 @@ class CheckpointTest(CalibrateCase):
         config = json.loads((model / "config.json").read_text())
         config["model_type"] = "newest"
         (model / "config.json").write_text(json.dumps(config))
-        self.expect_error(model, 3, "'newest'", "llama, mistral", args=("--data", self.ids([1, 2])))
+        self.expect_error(model, 3, "'newest'", "llama, ", "mistral, ", args=("--data", self.ids([1, 2])))
         self.quantize(model, "--recipe", "cast")
         self.expect_unmatched(model)
 

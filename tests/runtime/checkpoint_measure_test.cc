@@ -274,7 +274,9 @@ TEST_F(CheckpointMeasureTest, IdsOutsideTheVocabularyAndUnknownArchitectures) {
   for (const char* type : {"llama", "mistral", "PanguEmbedded", "qwen2", "qwen3", "gpt_oss"}) {
     EXPECT_THAT(change("model_type", "gpt9"), HasSubstr(type));
   }
-  for (const char* type : {"dynamic", "longrope"}) {
+  EXPECT_THAT(change("rope_scaling", {{"type", "longrope"}, {"factor", 2}}),
+              HasSubstr("original_max_position_embeddings"));
+  for (const char* type : {"dynamic", "longest"}) {
     EXPECT_THAT(change("rope_scaling", {{"type", type}, {"factor", 2}}), HasSubstr(type));
     EXPECT_THAT(change("rope_scaling", {{"rope_type", type}, {"factor", 2}}), HasSubstr(type));
     EXPECT_THAT(change("rope_parameters", {{"rope_type", type}, {"factor", 2}}), HasSubstr(type));

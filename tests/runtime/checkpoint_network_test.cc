@@ -133,6 +133,15 @@ INSTANTIATE_TEST_SUITE_P(Models, CheckpointNetworkTest,
                                            "random-qwen2", "random-qwen3-moe",
                                            "random-deepseek-v3-fp8"));
 
+TEST(CheckpointNetworkTest, RowsThatAnExpertDoesNotGetHaveNoWeight) {
+  const fs::path model = kModels / "families" / "random-llama4-text";
+  CheckpointSourceOptions options{test::Reference(model).Ids(), {}};
+  options.route_all = true;
+  CheckpointSource source(Checkpoint::Open(model), options, BuiltinFormats(), NullLog());
+  const std::vector<int> wanted = {0};
+  EXPECT_THROW(source.Collect(wanted), Error);
+}
+
 TEST(CheckpointNetworkSharedTest, DeepSeekInBf16MatchesTheReference) {
   if (!fs::exists(kShared / "random-deepseek-v3")) {
     GTEST_SKIP() << "SKIPPED: no " << kShared / "random-deepseek-v3"

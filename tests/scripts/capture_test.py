@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 
 try:
     import torch
@@ -20,9 +21,11 @@ except ImportError:
 ROOT = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(ROOT / "samples" / "capture"))
 sys.dont_write_bytecode = True
+import record_reference  # noqa: E402
 from capture import Capture, save_safetensors  # noqa: E402
 
-TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
+TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64,
+         "I64": torch.int64}
 
 
 def read_safetensors(path):
@@ -140,6 +143,38 @@ def check_calibration(model, folder, amax, program):
         assert math.isclose(scale, amax[name] / 16, rel_tol=1e-6), (name, scale, amax[name])
 
 
+class Decoder(torch.nn.Module):
+    """What a language model of transformers looks like from outside."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(10, 4)
+        self.layers = torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()) for _ in range(2))
+        self.head = torch.nn.Linear(4, 10)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return types.SimpleNamespace(logits=self.head(x))
+
+
+def check_reference(folder):
+    model, ids = Decoder(), torch.tensor([[1, 2, 3], [4, 5, 6]])
+    record_reference.record(model, ids, folder / "reference.safetensors")
+    tensors = read_safetensors(folder / "reference.safetensors")
+    first = model.layers[0](model.embed(ids))
+    second = model.layers[1](first)
+    expected = {
+        "input_ids": ids, "hidden_states.0": first, "hidden_states.1": second, "logits": model.head(second),
+        "input_amax.layers.0.0": model.embed(ids).abs().max().reshape(1),
+        "input_amax.layers.1.0": first.abs().max().reshape(1), "input_amax.head": second.abs().max().reshape(1),
+    }  # fmt: skip
+    assert tensors.keys() == expected.keys(), tensors.keys()
+    for name, value in expected.items():
+        assert torch.equal(tensors[name], value), name
+
+
 def main():
     torch.manual_seed(1)
     model = Small()
@@ -147,7 +182,8 @@ def main():
         folder = pathlib.Path(folder)
         amax = check_files(model, folder / "activations")
         check_options(model, folder / "options")
-        passed = 2
+        check_reference(folder)
+        passed = 3
         program = pathlib.Path(sys.argv[2]) / "hif8-calibrate" if len(sys.argv) > 2 else None
         if program and "--activations" in subprocess.run([program, "--help"], capture_output=True, text=True).stdout:
             check_calibration(model, folder, amax, program)

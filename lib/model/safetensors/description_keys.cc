@@ -36,7 +36,7 @@ std::vector<DescriptionKey> MakeKeys() {
 
   group = "norm.";
   choice("type", NamesOf<NormType>(), "rms",
-         "rms; rms_plus_one: weights are stored minus 1; layer: mean subtracted, no bias");
+         "rms_plus_one: weights are stored minus 1; layer: mean subtracted, no bias");
   add("epsilon", kNumber, "$rms_norm_eps | 0.000001", "added to the mean square");
   add("input", kName, "input_layernorm", "before attention");
   add("attention_output", kName, "none", "on what attention adds");

@@ -84,7 +84,7 @@ class Layout {
       Mark(&Add(Kind::kCodes, tensor.name(), CodeDType(scheme.weight_format), shape), tensor);
     }
     Mark(&Add(Kind::kScales, WeightScaleName(tensor.name()), scheme.scale_dtype,
-              ScaleShape(shape, scheme)),
+              ScaleShape(tensor, scheme)),
          tensor);
     if (const auto scale = plan_.input_scales.find(layer); scale != plan_.input_scales.end()) {
       AddValue(InputScaleName(tensor.name()), scale->second);
@@ -96,9 +96,14 @@ class Layout {
     output->weight = tensor.weight;
   }
 
-  static Shape ScaleShape(const Shape& shape, const LayerScheme& scheme) {
+  // Along the inputs, which are the last dimension or the one before it.
+  Shape ScaleShape(const CheckpointTensor& tensor, const LayerScheme& scheme) const {
     if (scheme.weight_granularity == Granularity::kTensor) return {1};
-    return TileLayout::Tiles(shape, shape.size() - 2, shape.size() - 1, scheme.weight_tile)
+    const Shape& shape = tensor.entry->shape;
+    const bool turned = source_.weights()[static_cast<size_t>(tensor.weight)].channels.outer > 1;
+    const size_t last = shape.size() - 1;
+    return TileLayout::Tiles(shape, turned ? last : last - 1, turned ? last - 1 : last,
+                             scheme.weight_tile)
         .scale_shape();
   }
 

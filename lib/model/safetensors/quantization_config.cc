@@ -176,7 +176,7 @@ Json KeptLinears(const Checkpoint& source, const std::map<int, LayerScheme>& lay
     if (layer.op != "Linear" || layers.contains(static_cast<int>(i))) continue;
     (is_head ? heads : others).push_back(layer.name);
   }
-  if (!head_found && source.config().Bool("tie_word_embeddings", false)) heads.push_back("lm_head");
+  if (!head_found && source.tied()) heads.push_back("lm_head");
   heads.insert(heads.end(), others.begin(), others.end());
   return heads;
 }
