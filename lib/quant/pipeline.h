@@ -27,7 +27,7 @@ struct PipelineOptions {
   std::filesystem::path output;  // empty: only statistics are gathered
   bool force = false;
   bool simulated = false;
-  bool inlined = false;  // an ONNX model without functions
+  bool inlined = false;                         // an ONNX model without functions
   std::vector<std::filesystem::path> stats_in;  // replace the data pass; merged
   std::filesystem::path stats_out;              // empty: not saved
   std::filesystem::path calibration;            // a calibration.yaml instead of data; empty: none

@@ -44,8 +44,7 @@ void WriteSideFiles(const Model& model, const PipelineResult& result,
   }
   WriteFile(dir / OutputDir::kCalibration, FormatCalibration(calibration));
   if (result.delayed_study == nullptr) return;
-  WriteFile(dir / "delayed_state.yaml",
-                      result.delayed_study->State(model, result.fingerprint));
+  WriteFile(dir / "delayed_state.yaml", result.delayed_study->State(model, result.fingerprint));
 }
 
 void TakeScalesFrom(const std::filesystem::path& file, const Model& model, PipelineResult* result) {

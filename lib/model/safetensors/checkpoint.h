@@ -101,7 +101,8 @@ class Checkpoint : public Model {
   // How the tensors are connected. Throws kModel saying why not where that is not known; layers and
   // activations are there all the same, one activation for each Linear.
   const Network& network() const;
-  // Whether the embedding's weight is the head's: by the network's description, else by config.json.
+  // Whether the embedding's weight is the head's: by the network's description, else by
+  // config.json.
   bool tied() const {
     return network_ ? network_->spec.tied : config_.Bool("tie_word_embeddings", false);
   }

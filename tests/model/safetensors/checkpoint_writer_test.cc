@@ -370,7 +370,9 @@ TEST_F(CheckpointWriterTest, ABareFileGetsAConfigOfItsOwn) {
 TEST_F(CheckpointWriterTest, MoreWeightsThanFitAheadAndErrorsOfTheEncoder) {
   const fs::path model = kModels / "random-qwen3-moe";
   const auto checkpoint = Checkpoint::Open(model);
-  const auto failing = [](int) -> EncodedWeight { throw ModelError("value 3 is NaN", "repair it"); };
+  const auto failing = [](int) -> EncodedWeight {
+    throw ModelError("value 3 is NaN", "repair it");
+  };
   try {
     WriteCheckpoint(*checkpoint, PlanAllLinear(*checkpoint), Formats(), failing, out_.path(),
                     NullLog());

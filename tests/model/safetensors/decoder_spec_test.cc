@@ -19,7 +19,7 @@ std::string Problem(const std::string& key, int64_t value) {
   json[key] = value;
   const ModelConfig config = ModelConfig::Parse(json.dump(), "config.json");
   try {
-    MakeDecoderSpec(*FindArchitecture("deepseek_v3"), config);
+    MakeDecoderSpec(*FindDescription(config), config);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kModel);
     return error.message();
@@ -28,12 +28,10 @@ std::string Problem(const std::string& key, int64_t value) {
 }
 
 TEST(DecoderSpec, DimensionsAreBounded) {
-  const std::string limits = "': expected 1 to 268435456, found ";
   for (const std::string key : {"hidden_size", "n_shared_experts", "q_lora_rank", "kv_lora_rank",
                                 "moe_intermediate_size"}) {
     for (const int64_t value : {INT64_MAX, INT64_MIN, int64_t{-1}, int64_t{1} << 29}) {
-      EXPECT_THAT(Problem(key, value),
-                  testing::HasSubstr("'" + key + limits + std::to_string(value)));
+      EXPECT_THAT(Problem(key, value), testing::HasSubstr("to 268435456, found ")) << key;
     }
   }
   // Neither shared experts nor a compressed query.
