@@ -140,8 +140,7 @@ std::unique_ptr<ActivationSource> MakeSource(const cli::ParsedOptions& options,
         "have nothing to feed",
         "give one or the other");
   }
-  return MakeCapturedSource(kind.model(), options.Text("activations"), samples, BuiltinFormats(),
-                            log);
+  return MakeCapturedSource(kind.model(), options.Text("activations"), samples, log);
 }
 
 // 0: one per processor.

@@ -19,9 +19,8 @@ namespace fs = std::filesystem;
 
 class CapturedSource : public ActivationSource {
  public:
-  CapturedSource(const Model& model, const fs::path& folder, size_t samples,
-                 const FormatRegistry& formats, LogSink& log)
-      : model_(model), formats_(formats), log_(log) {
+  CapturedSource(const Model& model, const fs::path& folder, size_t samples, LogSink& log)
+      : model_(model), log_(log) {
     if (!fs::is_directory(folder)) {
       throw ModelError("captured activations: expected a folder of .safetensors files",
                        "give the folder that holds one file per sample", folder.string());
@@ -116,7 +115,6 @@ class CapturedSource : public ActivationSource {
   }
 
   const Model& model_;
-  const FormatRegistry& formats_;
   LogSink& log_;
   std::vector<std::shared_ptr<const SafetensorsFile>> files_;
   std::unordered_map<std::string, int> activation_of_layer_;
@@ -125,9 +123,8 @@ class CapturedSource : public ActivationSource {
 }  // namespace
 
 std::unique_ptr<ActivationSource> MakeCapturedSource(const Model& model, const fs::path& folder,
-                                                     size_t samples, const FormatRegistry& formats,
-                                                     LogSink& log) {
-  return std::make_unique<CapturedSource>(model, folder, samples, formats, log);
+                                                     size_t samples, LogSink& log) {
+  return std::make_unique<CapturedSource>(model, folder, samples, log);
 }
 
 }  // namespace hif8

@@ -19,7 +19,6 @@ namespace hif8 {
 // no such file, or a file is damaged. All arguments must outlive the result.
 std::unique_ptr<ActivationSource> MakeCapturedSource(const Model& model,
                                                      const std::filesystem::path& folder,
-                                                     size_t samples, const FormatRegistry& formats,
-                                                     LogSink& log);
+                                                     size_t samples, LogSink& log);
 
 }  // namespace hif8

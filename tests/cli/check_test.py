@@ -13,7 +13,7 @@ from program_case import CalibrateCase
 
 DATA = pathlib.Path(sys.argv[2])
 FAMILIES = DATA / "models" / "families"
-OLMOE = DATA.parent.parent / "samples" / "architectures" / "olmoe.yaml"
+OLMOE = DATA.resolve().parent.parent / "samples" / "architectures" / "olmoe.yaml"
 
 
 def f32(values):

@@ -141,27 +141,11 @@ class CheckpointCases(FolderCase):
         self.assertEqual(written[f"{layer}.weight"][0], "BF16")
         self.assertEqual(floats(written[f"{layer}.weight"])[:3], (0.375, -0.375, 0.1875))
 
-    def test_fused_experts(self):
+    def test_fused_experts_without_a_description_are_kept(self):
         name = "model.layers.0.mlp.experts.gate_up_proj"
-        experts = matrix(3, 8, 5) * np.exp2(RNG.integers(-6, 6, (3, 8, 1))).astype("f4")
-        others = {"vision.blocks.0.norm.bias": matrix(7), "model.layers.0.mlp.gate.weight": matrix(3, 5)}
-        self.write("x.safetensors", {name: experts, **others})
-        report = self.run_program()
-        written, _ = read_file(pathlib.Path("out/x.safetensors"))
-        self.assertEqual(set(written), {name, name + "_scale", *others})
-        for other, array in others.items():
-            self.assertEqual(written[other], ("F32", list(array.shape), array.tobytes()))
-        self.assertEqual((written[name][0], written[name][1]), ("U8", [3, 8, 5]))
-        self.assertEqual(written[name + "_scale"][1], [3, 8, 1])
-        scales = np.array(floats(written[name + "_scale"]), "f4").reshape(3, 8, 1)
-        np.testing.assert_array_equal(scales, np.abs(experts).max(axis=2, keepdims=True) / np.float32(16))
-        codes = np.frombuffer(written[name][2], "u1").reshape(3, 8, 5)
-        decoded = (TABLE[codes].astype("f4") * scales).ravel()
-        layers = {layer["name"]: layer for layer in report["layers"]}
-        self.assertAlmostEqual(layers[name]["weight"]["sqnr_db"], sqnr(experts.ravel().tolist(), decoded.tolist()), delta=0.01)
-        self.assertEqual(layers["model.layers.0.mlp.gate"]["status"], "kept")
-        share = experts.size / (experts.size + sum(a.size for a in others.values()))
-        self.assertAlmostEqual(report["coverage"]["parameters"], share, 9)
+        self.write("x.safetensors", {name: matrix(3, 8, 5), "model.layers.0.mlp.gate.weight": matrix(3, 5)})
+        # [experts, out, in] and [experts, in, out] both exist: a guess would put scales along the wrong axis.
+        self.run_program(code=3, says=[name, "is not known without a description"])
 
     def test_coverage_counts_what_is_kept(self):
         tensors = {"model.embed_tokens.weight": matrix(9, 4), "model.layers.0.mlp.up_proj.weight": matrix(6, 4)}

@@ -19,7 +19,7 @@ INCLUDES = [
     ("lib/quant/pb.cc", "#include <onnx/onnx_pb.h>\n", "belongs to lib/model/onnx"),
     ("lib/model/onnx/pb.cc", "#include <onnx/onnx_pb.h>\n", None),
     ("lib/model/ort.cc", "# include <onnxruntime_c_api.h>\n", "belongs to lib/runtime"),
-    ("lib/runtime/yaml.cc", "#include <yaml-cpp/yaml.h>\n", "belongs to lib/quant"),
+    ("lib/runtime/yaml.cc", "#include <yaml-cpp/yaml.h>\n", "belongs to lib/yaml, lib/quant"),
     ("formats/simd.h", "#include <hwy/highway.h>\n", ".cc files only"),
     ("formats/simd.cc", "#include <hwy/highway.h>\n", None),
 ]
