@@ -14,13 +14,9 @@ import sys
 import unittest
 
 import numpy as np
-from plain_files import floats, read_file, sanitized, sqnr
+from plain_files import floats, read_file, sanitized
 from program_case import PROGRAM, FolderCase
 
-TABLE = np.loadtxt(
-    pathlib.Path(__file__).resolve().parent.parent / "data" / "golden" / "hif8_values.csv",
-    delimiter=",", skiprows=1, usecols=2,
-)  # fmt: skip
 RNG = np.random.default_rng(11)
 TYPES = {"float32": "F32", "int8": "I8", "uint8": "U8", "int32": "I32"}
 
