@@ -15,10 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   RunFuzzed([&] {
     const ModelConfig config = ModelConfig::Parse(text, "config.json");
     RunFuzzed([&] { CheckSourceQuantization(config, ShardList()); });
-    const Architecture* named = FindArchitecture(config.String("model_type", ""));
-    for (const Architecture& architecture : Architectures()) {
-      if (named != nullptr && named != &architecture) continue;
-      RunFuzzed([&] { MakeDecoderSpec(architecture, config); });
+    const Description* named = FindDescription(config);
+    for (const Description& description : BuiltinDescriptions()) {
+      if (named != nullptr && named != &description) continue;
+      RunFuzzed([&] { MakeDecoderSpec(description, config); });
     }
   });
   return 0;
