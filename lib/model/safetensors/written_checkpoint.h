@@ -27,8 +27,6 @@ class WrittenCheckpoint {
   // floats.
   void ReadRows(const std::string& name, const FormatRegistry& formats, int64_t begin, int64_t end,
                 float* values) const;
-  // The number format that config.json gives U8 codes; empty where there are none.
-  const std::string& number_format() const { return number_format_; }
   // A tensor of the written folder as stored. Throws kModel when there is none of that name.
   Tensor ReadTensor(const std::string& name) const;
 
@@ -40,7 +38,7 @@ class WrittenCheckpoint {
   std::shared_ptr<const Checkpoint> source_;
   std::filesystem::path folder_;
   ShardList files_;
-  std::string number_format_;
+  std::string number_format_;  // that config.json gives U8 codes; empty where there are none
 };
 
 }  // namespace hif8
