@@ -16,7 +16,6 @@ namespace hif8 {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 
 const fs::path kModels = fs::path(HIF8_TEST_DATA_DIR) / "models";
 const fs::path kShared = fs::path(HIF8_SHARED_DIR) / "models";
