@@ -100,6 +100,11 @@ class Layout {
   Shape ScaleShape(const CheckpointTensor& tensor, const LayerScheme& scheme) const {
     if (scheme.weight_granularity == Granularity::kTensor) return {1};
     const Shape& shape = tensor.entry->shape;
+    if (source_.weights()[static_cast<size_t>(tensor.weight)].kernel) {
+      Shape channels(shape.size(), 1);
+      channels.front() = shape.front();
+      return channels;
+    }
     const bool turned = source_.weights()[static_cast<size_t>(tensor.weight)].channels.outer > 1;
     const size_t last = shape.size() - 1;
     return TileLayout::Tiles(shape, turned ? last : last - 1, turned ? last - 1 : last,

@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 struct Group {
   LayerScheme scheme;
   std::vector<std::string> modules;
+  std::vector<std::string> convolutions;  // of them, which no class of modules stands for
 };
 
 bool IsInteger(const std::string& format) { return format.starts_with("int"); }
@@ -61,8 +62,10 @@ std::vector<Group> GroupLayers(const Checkpoint& source, const std::map<int, Lay
   for (const auto& [index, scheme] : layers) {
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&, &wanted = scheme](const Group& g) { return g.scheme == wanted; });
-    if (group == groups.end()) group = groups.insert(groups.end(), {scheme, {}});
-    group->modules.push_back(source.layers()[static_cast<size_t>(index)].name);
+    if (group == groups.end()) group = groups.insert(groups.end(), {scheme, {}, {}});
+    const Layer& layer = source.layers()[static_cast<size_t>(index)];
+    group->modules.push_back(layer.name);
+    if (layer.op == "Conv") group->convolutions.push_back(layer.name);
   }
   const auto rank = [](const Group& g) {
     const auto experts = std::count_if(g.modules.begin(), g.modules.end(), IsExpert);
@@ -93,7 +96,7 @@ using PatternCounts = std::map<std::string, size_t>;
 PatternCounts CountPatterns(const Checkpoint& source) {
   PatternCounts counts;
   for (const Layer& layer : source.layers()) {
-    if (layer.op == "Linear") ++counts[NumberPattern(layer.name)];
+    if (layer.op == "Linear" || layer.op == "Conv") ++counts[NumberPattern(layer.name)];
   }
   return counts;
 }
@@ -123,6 +126,11 @@ Json ConfigGroups(const std::vector<Group>& groups, const PatternCounts& pattern
     const LayerScheme& scheme = groups[i].scheme;
     Json group;
     group["targets"] = i == 0 ? Json{"Linear"} : Targets(groups[i].modules, patterns);
+    if (i == 0 && !groups[i].convolutions.empty()) {
+      for (Json& target : Targets(groups[i].convolutions, patterns)) {
+        group["targets"].push_back(std::move(target));
+      }
+    }
     group["weights"] = Operand(scheme.weight_format, scheme.weight_bits, scheme.weight_granularity,
                                scheme.weight_tile, IsE8M0(scheme), false);
     group["input_activations"] = nullptr;
@@ -176,7 +184,7 @@ Json KeptLinears(const Checkpoint& source, const std::map<int, LayerScheme>& lay
     if (layer.op != "Linear" || layers.contains(static_cast<int>(i))) continue;
     (is_head ? heads : others).push_back(layer.name);
   }
-  if (!head_found && source.tied()) heads.push_back("lm_head");
+  if (!head_found && source.tied()) heads.push_back(source.tied_head());
   heads.insert(heads.end(), others.begin(), others.end());
   return heads;
 }
