@@ -47,6 +47,9 @@ class Exporter {
   virtual bool HasFunctions() const { return false; }
   // False for a weight that is left to another part of the model (--shards).
   virtual bool Writes(int /*weight*/) const { return true; }
+  // Throws kModel or kUsage for what of the plan cannot be written, before the long work.
+  // `simulated` is that of the request.
+  virtual void Check(const QuantPlan& /*plan*/, bool /*simulated*/) const {}
   // Writes every file of the quantized model below `dir`, which exists. Returns the size of those
   // that hold tensors.
   virtual uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,

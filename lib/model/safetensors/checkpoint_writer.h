@@ -37,6 +37,10 @@ using WeightEncoder = std::function<EncodedWeight(int index)>;
 // Told, in the writing thread, which weights are in a file that is finished; may be empty.
 using FinishedWeights = std::function<void(std::vector<int> weights)>;
 
+// Throws kModel for a file whose header would be longer than readers take. What stands in the
+// plan's maps counts, not the scales themselves.
+void CheckHeaders(const Checkpoint& source, const CheckpointPlan& plan);
+
 // Writes every file of the checkpoint into `folder`, which exists. Tensors that are not quantized
 // are copied byte for byte, FP8 ones decoded into the checkpoint's own dtype. The next weights are
 // encoded while one is written; at most about 0.1 GiB of codes wait (or one weight). `formats`

@@ -40,8 +40,11 @@ struct SafetensorsEntry {
 // as many as its range has. The product must be below 2^60.
 uint64_t DataBytes(const SafetensorsEntry& entry);
 
-// Throws kModel when a header of that many bytes would be longer than readers take.
-void RequireHeaderFits(uint64_t bytes, const std::string& file);
+// Gives each tensor its range, one behind the other, and returns the header of a file of them.
+// `metadata` null: no `__metadata__` in it. Tensors of kOpaque come with a range, which says how
+// many bytes they have. Throws kModel when the header is longer than readers take (100 MB).
+std::string LayOutHeader(const std::string& file, const SafetensorsMetadata* metadata,
+                         std::vector<SafetensorsEntry>* tensors);
 
 // A mapped, checked file. Nothing but the header is touched until a tensor's bytes are read.
 class SafetensorsFile {
@@ -84,8 +87,7 @@ class SafetensorsFile {
 // order. Errors are kEnvironment.
 class SafetensorsWriter {
  public:
-  // `metadata` null: no `__metadata__` in the header. Tensors of kOpaque come with a range, which
-  // says how many bytes they have.
+  // Writes the header, see LayOutHeader.
   SafetensorsWriter(std::filesystem::path path, std::vector<SafetensorsEntry> tensors,
                     const SafetensorsMetadata* metadata);
 
