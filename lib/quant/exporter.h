@@ -25,7 +25,7 @@ class WrittenWeights {
 
 struct ExportRequest {
   const QuantPlan& plan;
-  // By index into Model::activations(): every activation of the plan.
+  // Holds every activation of the plan, by index into Model::activations().
   const std::map<int, FakeQuantize>& activations;
   // Solves and encodes a weight of the plan. May be called from several threads, once per weight.
   const std::function<EncodedWeight(int)>& encode;

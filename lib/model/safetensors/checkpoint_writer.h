@@ -16,7 +16,7 @@
 namespace hif8 {
 
 struct CheckpointPlan {
-  // How the operands of each quantized layer are represented, by index into layers().
+  // Describes the operands of each quantized layer, by index into layers().
   std::map<int, LayerScheme> layers;
   // Static scales of the inputs of quantized layers, by index into layers().
   std::map<int, float> input_scales;

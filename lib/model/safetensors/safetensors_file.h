@@ -30,7 +30,7 @@ struct SafetensorsEntry {
   std::string opaque_type = {};  // how the file spells the type where dtype is kOpaque
 
   uint64_t bytes() const { return end - begin; }
-  // As files spell it: "BF16".
+  // Returns the type as files spell it: "BF16".
   std::string_view type() const {
     return dtype == DType::kOpaque ? std::string_view(opaque_type) : DTypeName(dtype);
   }
@@ -60,14 +60,14 @@ class SafetensorsFile {
   const SafetensorsMetadata& metadata() const { return metadata_; }
   bool has_metadata() const { return has_metadata_; }
   uint64_t file_bytes() const { return file_->bytes().size(); }
-  // The header as it stands in the file.
+  // Returns the header as it stands in the file.
   std::string_view header() const;
 
-  // Null when there is no such tensor.
+  // Returns null when there is no such tensor.
   const SafetensorsEntry* Find(std::string_view name) const;
-  // The stored bytes; valid as long as this object. At any alignment.
+  // Returns the stored bytes; valid as long as this object. At any alignment.
   std::span<const std::byte> Bytes(const SafetensorsEntry& entry) const;
-  // A tensor that keeps the mapping alive.
+  // Returns a tensor that keeps the mapping alive.
   Tensor Read(const SafetensorsEntry& entry) const;
 
  private:
