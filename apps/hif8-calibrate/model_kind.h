@@ -23,7 +23,7 @@ class ModelKind {
   virtual std::unique_ptr<ActivationSource> OpenData(const std::string& data,
                                                      const std::string& eval_data,
                                                      LogSink& log) const = 0;
-  // Captured inputs of layers (lib/runtime/captured_source.h), of `samples` samples (0: all).
+  // Opens captured inputs of layers (lib/runtime/captured_source.h), of `samples` samples (0: all).
   virtual std::unique_ptr<ActivationSource> OpenCaptured(const std::string& folder, size_t samples,
                                                          LogSink& log) const = 0;
 };
@@ -35,10 +35,10 @@ struct ModelPlace {
   std::optional<CheckpointPart> part;  // only these files are to be written
 };
 
-// A folder or .safetensors file is a checkpoint, everything else an ONNX model. A bare .safetensors
-// file without scales is quantized weight-only, and `config` is changed to say so. `config`,
-// `context` and `log` must outlive the result. Throws kUsage for a part or an architecture of an
-// ONNX model.
+// Opens a folder or .safetensors file as a checkpoint, all else as an ONNX model. A bare
+// .safetensors file without scales is quantized weight-only, and `config` is changed to say so.
+// `config`, `context` and `log` must outlive the result. Throws kUsage for a part or an
+// architecture of an ONNX model.
 std::unique_ptr<ModelKind> OpenModel(const ModelPlace& place, QuantConfig* config,
                                      const ParseContext& context, LogSink& log);
 

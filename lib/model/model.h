@@ -71,13 +71,13 @@ class Model {
   // Elements of all floating-point constant tensors, embeddings and biases included: the base of
   // `coverage`.
   virtual uint64_t parameter_count() const = 0;
-  // What is not certain about the layers, for people; empty where everything is.
+  // Says what is not certain about the layers, for people; empty where everything is.
   virtual std::string caveat() const { return {}; }
-  // Whether its data may be images.
+  // Tells whether its data may be images.
   virtual bool reads_images() const { return true; }
-  // The stored values. Throws kModel naming tensor and file when they cannot be read.
+  // Returns the stored values. Throws kModel naming tensor and file when they cannot be read.
   virtual Tensor ReadWeight(int index) const = 0;
-  // The same values to be read in pieces, in memory that does not grow with the weight where the
+  // Opens the values to be read in pieces, in memory that does not grow with the weight where the
   // file allows. Valid as long as this object.
   virtual FloatSource OpenWeight(int index) const { return FloatSource(ReadWeight(index)); }
   virtual Fingerprint ComputeFingerprint() const = 0;

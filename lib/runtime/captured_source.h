@@ -11,8 +11,8 @@
 
 namespace hif8 {
 
-// A folder of samples in natural order of their names, of which the first `samples` are used (0:
-// all). A sample is a .safetensors file or a folder of them. A tensor's name is a layer's (a
+// Opens a folder of samples in natural order of their names, of which the first `samples` are used
+// (0: all). A sample is a .safetensors file or a folder of them. A tensor's name is a layer's (a
 // module's) name, its values that layer's input as the network saw it, of any float type and shape,
 // or the name of a cache and what it holds. A layer's input may be in several files of a sample.
 // Other tensors are reported once and ignored. Measure() compares inputs and the outputs of

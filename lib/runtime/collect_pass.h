@@ -22,7 +22,7 @@ class CollectSink : public TapSink {
  public:
   void Aim(const PartGraph& part, const std::string& prefix, const Checkpoint& checkpoint,
            std::vector<TensorStats>* stats);
-  // Nothing more comes from the part that was aimed at.
+  // Ends the pass: nothing more comes from the part that was aimed at.
   void Finish();
   void Observe(int id, const TensorView& x) override;
   void Compare(int, const TensorView&, const TensorView&) override {}
@@ -51,7 +51,7 @@ class CollectPass {
   // The head in pieces of the vocabulary, over what RunNorm left.
   void RunHead(const std::function<void(size_t sample, int64_t first, const TensorView&)>& take);
 
-  // What RunNorm left, sample by sample.
+  // Returns what RunNorm left, sample by sample.
   std::vector<std::vector<float>> Normed() const;
 
   const NetworkRun& run() const { return run_; }
@@ -59,7 +59,7 @@ class CollectPass {
   void SetObserver(const ActivationObserver& observer) { sink_.SetObserver(observer); }
 
  private:
-  // Tokens or images to hidden states.
+  // Makes hidden states of tokens or images.
   void Embed(const std::set<int>& wanted, std::vector<TensorStats>* stats);
   void RunExperts(int64_t block, const std::set<int>& wanted, std::vector<TensorStats>* stats,
                   ExpertRouting* routing);

@@ -17,26 +17,26 @@
 
 namespace hif8 {
 
-// Positions of the longest sample.
+// Returns the number of positions of the longest sample.
 int64_t Positions(const DecoderSpec& spec, const TokenData& data);
 
-// What all passes share: positions, masks, embeddings.
+// Holds what all passes share: positions, masks, embeddings.
 class NetworkRun {
  public:
   NetworkRun(const Checkpoint& checkpoint, const TokenData& data);
 
   const Network& network() const { return network_; }
   size_t samples() const { return data_.size(); }
-  // Positions of the longest sample.
+  // Returns the number of positions of the longest sample.
   int64_t longest() const { return longest_; }
   int64_t length(size_t sample) const {
     return data_.images ? longest_ : static_cast<int64_t>(data_.samples[sample].size());
   }
-  // Rows that the head gets.
+  // Returns the number of rows that the head gets.
   int64_t rows(size_t sample) const {
     return network_.spec.pool.type == Pooling::kNone ? length(sample) : 1;
   }
-  // Empty for images.
+  // Returns nothing for images.
   std::vector<int64_t> ids(size_t sample) const {
     return data_.images ? std::vector<int64_t>() : data_.samples[sample];
   }
@@ -51,8 +51,8 @@ class NetworkRun {
       uint64_t memory_limit,
       const std::function<void(int64_t begin, int64_t end, float* values)>& read) const;
 
-  // What stands between tokens or images and the first block, over one sample. `states` has rows of
-  // the embedding, or gets what images become.
+  // Runs what stands between tokens or images and the first block, over one sample. `states` has
+  // rows of the embedding, or gets what images become.
   void RunFront(const PartSession& front, NamedTensors* constants, size_t sample,
                 HiddenStates* states) const;
 
@@ -60,14 +60,14 @@ class NetworkRun {
   // rows for the experts of a block that has them.
   void RunBlock(const PartSession& block, int64_t number, NamedTensors* constants, size_t sample,
                 HiddenStates* in, HiddenStates* out, ExpertRouting* routing);
-  // What RunNorm left of a sample, [rows, hidden]; valid until `states` are read again.
+  // Returns what RunNorm left of a sample, [rows, hidden]; valid until `states` are read again.
   Tensor Normed(size_t sample, HiddenStates* states) const {
     const auto values = static_cast<size_t>(rows(sample) * network_.spec.hidden);
     return FloatTensor(states->Read(sample).first(values), {rows(sample), network_.spec.hidden});
   }
-  // Where the rows of a block's experts go; null for a block without experts.
+  // Tells where the rows of a block's experts go; null for a block without experts.
   std::unique_ptr<ExpertRouting> Route(int64_t block, uint64_t memory_limit) const;
-  // What stands behind the last block, in place; rows() of what the sample has are left.
+  // Runs what stands behind the last block, in place; rows() of what the sample has are left.
   void RunNorm(const PartSession& norm, NamedTensors* constants, size_t sample,
                HiddenStates* states) const;
 
@@ -97,7 +97,7 @@ class Prefetch {
       : steps_(steps), ahead_(ahead), load_(std::move(load)) {
     if (ahead_) Start(0);
   }
-  // The constants of the step, which must be the next one.
+  // Returns the constants of the step, which must be the next one.
   NamedTensors Take(int64_t step);
 
  private:

@@ -17,9 +17,9 @@ class NetworkVariants {
   NetworkVariants(const Checkpoint& checkpoint, const std::map<int, QuantizedActivation>& quantized)
       : checkpoint_(checkpoint), quantized_(quantized) {}
 
-  // Whether that tensor's values come from the written file where `layers` are quantized.
+  // Tells whether that tensor's values come from the written file where `layers` are quantized.
   bool IsQuantized(const std::string& tensor, const LayerSet& layers) const;
-  // How a part, whose layers are `part`, is run.
+  // Says how a part, whose layers are `part`, is run.
   PartOptions Options(PartMode mode, const std::string& prefix, const std::vector<PartLayer>& part,
                       const LayerSet& layers) const;
 

@@ -19,7 +19,7 @@ class TokenScores {
   // Sum over all tokens but the first of -log p(token), and how many these are.
   double NegativeLogLikelihood() const;
   uint64_t predicted() const { return ids_.empty() ? 0 : ids_.size() - 1; }
-  // The likeliest next token at every position (the lowest id among equals).
+  // Returns the likeliest next token at every position (the lowest id among equals).
   std::vector<int64_t> Predictions() const;
 
  private:
@@ -33,7 +33,7 @@ class TokenScores {
   std::vector<Position> positions_;
 };
 
-// Of all sequences together; 0 when no token was predicted.
+// Returns that of all sequences together; 0 when no token was predicted.
 double Perplexity(std::span<const TokenScores> scores);
 
 }  // namespace hif8

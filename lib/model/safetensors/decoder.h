@@ -15,28 +15,29 @@ namespace hif8 {
 // for choosing them.
 PartGraph DecoderBlock(const DecoderSpec& spec, BlockKind kind, PartOptions options);
 
-// One expert: "rows" [R, hidden] -> "rows_out". Its names are relative to the expert's module.
-// `fused`: it is part of a tensor that holds all experts.
+// Builds one expert: "rows" [R, hidden] -> "rows_out". Its names are relative to the expert's
+// module. `fused`: it is part of a tensor that holds all experts.
 PartGraph DecoderExpert(const DecoderSpec& spec, bool fused, PartOptions options);
 
-// What makes the first hidden states of a network with HasFront(): "embedded" [T, hidden], rows of
-// the embedding, or "pixel_values" [1, channels, size, size] -> "hidden_out".
+// Builds what makes the first hidden states of a network with HasFront(): "embedded" [T, hidden],
+// rows of the embedding, or "pixel_values" [1, channels, size, size] -> "hidden_out".
 PartGraph DecoderFront(const DecoderSpec& spec, PartOptions options);
 
-// "hidden" -> "normed" [R, hidden]: what stands behind the last block, and the head's input as an
-// activation. R is T, or 1 where positions are pooled.
+// Builds "hidden" -> "normed" [R, hidden]: what stands behind the last block, and the head's input
+// as an activation. R is T, or 1 where positions are pooled.
 PartGraph DecoderNorm(const DecoderSpec& spec, PartOptions options);
 
-// "normed" -> "logits" [R, rows of the weight given]. Weight and bias may be given in pieces.
+// Builds "normed" -> "logits" [R, rows of the weight given]. Weight and bias may be given in
+// pieces.
 PartGraph DecoderHead(const DecoderSpec& spec, PartOptions options);
 
-// The layers of both.
+// Returns the layers of both.
 std::vector<PartLayer> TailLayers(const DecoderSpec& spec);
 
-// The mask of a block, [length, length].
+// Returns the mask of a block, [length, length].
 std::vector<float> AttentionMask(int64_t length, const MaskSpec& mask);
 
-// What queries are multiplied by, [length].
+// Returns what queries are multiplied by, [length].
 std::vector<float> Temperatures(int64_t length, const TemperatureSpec& temperature);
 
 }  // namespace hif8

@@ -19,7 +19,7 @@ inline constexpr EnumTable<NormType, 3> kEnumNames<NormType>{
      {NormType::kRmsPlusOne, "rms_plus_one"},
      {NormType::kLayer, "layer"}}};
 
-// What norms of queries and keys go over.
+// Says what norms of queries and keys go over.
 enum class QkNorm { kNone, kHead, kProjection };
 template <>
 inline constexpr EnumTable<QkNorm, 3> kEnumNames<QkNorm>{
@@ -112,7 +112,7 @@ struct AttentionSpec {
   int64_t window = 0;  // of blocks that have one; 0: none
   int64_t chunk = 0;
 
-  // The module that all of it is in: "self_attn".
+  // Returns the module that all of it is in: "self_attn".
   std::string Module() const {
     const std::string& first = qkv.empty() ? q : qkv;
     return first.substr(0, first.rfind('.'));
@@ -129,7 +129,7 @@ struct MlpSpec {
   std::string gate, up, down, fused;
 };
 
-// What makes the first hidden states.
+// Says what makes the first hidden states.
 enum class InputType { kTokens, kImage };
 template <>
 inline constexpr EnumTable<InputType, 2> kEnumNames<InputType>{
@@ -156,7 +156,7 @@ struct EmbeddingSpec {
   std::string norm;
 };
 
-// Which positions' hidden states go to the head.
+// Says which positions' hidden states go to the head.
 enum class Pooling { kNone, kFirst, kAttention };
 template <>
 inline constexpr EnumTable<Pooling, 3> kEnumNames<Pooling>{
@@ -184,7 +184,7 @@ struct HeadSpec {
   std::string norm;
 };
 
-// Which positions a block sees; 0: all.
+// Says which positions a block sees; 0: all.
 struct MaskSpec {
   int64_t window = 0;  // so many on a side, its own included
   int64_t chunk = 0;   // those of its own chunk of so many
@@ -198,7 +198,7 @@ struct BlockFlags {
       sparse;
 };
 
-// What a description says of rotation; `Rope` is what follows with config.json.
+// Holds what a description says of rotation; `Rope` is what follows with config.json.
 struct RotationSpec {
   double theta = 0;
   double dimension = 0;
@@ -206,7 +206,7 @@ struct RotationSpec {
   bool interleaved = false;
 };
 
-// What tells blocks from each other in form; blocks of one kind share a graph.
+// Tells blocks from each other in form; blocks of one kind share a graph.
 struct BlockKind {
   bool sparse = false;  // has experts
   bool input_norm = true;
@@ -217,7 +217,7 @@ struct BlockKind {
   auto operator<=>(const BlockKind&) const = default;
 };
 
-// Of one block.
+// Describes one block.
 struct BlockSpec {
   BlockKind kind;
   MaskSpec mask;
@@ -257,12 +257,12 @@ struct DecoderSpec {
   std::vector<std::string> prefixes;  // that the decoder's tensors may have
 
   const BlockSpec& At(int64_t b) const { return block[static_cast<size_t>(b)]; }
-  // Something besides rows of the embedding makes the first hidden states.
+  // Tells whether something besides rows of the embedding makes the first hidden states.
   bool HasFront() const {
     return input != InputType::kTokens || !embedding.positions.empty() ||
            !embedding.types.empty() || !embedding.norm.empty();
   }
-  // Predicts the token behind each.
+  // Tells whether it predicts the token behind each.
   bool PredictsTokens() const { return attention.causal && !head.name.empty(); }
 };
 

@@ -9,7 +9,7 @@ namespace hif8 {
 
 class Checkpoint;
 
-// A Linear with names as in lib/model/layer_graph.h, all fp32; nothing for other layers, of which
+// Returns a Linear with names as in lib/model/layer_graph.h, all fp32; nothing for other layers, of which
 // the files do not say how they run.
 std::optional<RunnableGraph> LinearGraph(const Checkpoint& checkpoint, int layer);
 

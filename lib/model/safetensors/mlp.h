@@ -19,9 +19,9 @@ class MlpWriter {
   MlpWriter(const DecoderSpec& spec, BlockEmitter& emitter)
       : s_(spec), e_(emitter), g_(emitter.graph()) {}
 
-  // down(act(gate(x)) * up(x)); without a gate down(act(up(x))).
+  // Emits down(act(gate(x)) * up(x)); without a gate down(act(up(x))).
   std::string Write(const std::string& x, const MlpNames& names, int64_t width);
-  // An expert with one product for gate and up, [R, hidden] -> [R, hidden].
+  // Emits an expert with one product for gate and up, [R, hidden] -> [R, hidden].
   std::string JointExpert(const std::string& rows);
   std::string Activated(const std::string& x);
 

@@ -40,7 +40,7 @@ std::string InputScaleName(const std::string& weight);
 // In the source's order; new scales follow their weights.
 std::vector<OutputShard> LayOutShards(const Checkpoint& source, const CheckpointPlan& plan);
 
-// Bytes of the tensors of one shard.
+// Returns the bytes of the tensors of one shard.
 uint64_t DataBytes(const OutputShard& shard);
 
 }  // namespace hif8

@@ -11,10 +11,10 @@
 namespace hif8 {
 
 std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::filesystem::path& file);
-// What such a file holds; `file` is for errors.
+// Makes one of what such a file holds; `file` is for errors.
 std::unique_ptr<Tokenizer> MakeTokenizer(const nlohmann::json& document, const std::string& file);
 
-// `dir` has a vocab.txt, the tokens of BERT's WordPiece in the order of their ids. Its
+// Reads `dir`, which has a vocab.txt, the tokens of BERT's WordPiece in the order of their ids. Its
 // tokenizer_config.json, where there is one, tells whether text becomes lower case
 // (`do_lower_case`, yes by default).
 std::unique_ptr<Tokenizer> LoadVocabulary(const std::filesystem::path& dir);

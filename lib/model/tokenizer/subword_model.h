@@ -22,7 +22,7 @@ class SubwordModel {
   virtual int32_t largest_id() const = 0;
 };
 
-// The `model` of tokenizer.json, BPE or WordPiece. Throws kModel for another type of model.
+// Reads the `model` of tokenizer.json, BPE or WordPiece. Throws kModel for another type of model.
 std::unique_ptr<SubwordModel> MakeSubwordModel(const JsonView& model);
 
 }  // namespace hif8
