@@ -45,7 +45,7 @@ inline constexpr EnumTable<ActivationFunction, 8> kEnumNames<ActivationFunction>
 
 // Names of modules are relative to the block; empty: there is none.
 
-// How a norm computes.
+// Says how a norm computes.
 struct NormKind {
   NormType type = NormType::kRms;
   double epsilon = 0;
