@@ -39,7 +39,7 @@ class CheckpointSource : public ActivationSource {
   std::vector<TensorStats> Collect(std::span<const int> wanted) override;
   std::vector<TensorStats> CollectPropagated(std::span<const int> wanted,
                                              const Propagation& propagation) override;
-  uint64_t samples() const override { return options_.calibration.samples.size(); }
+  uint64_t samples() const override { return options_.calibration.size(); }
   bool synthetic() const override { return false; }
   NetworkErrors network_errors() const override;
   // Outputs: "logits", with argmax agreement, or "output" where there is no head; perplexities over

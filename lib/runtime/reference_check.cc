@@ -22,8 +22,8 @@ class Recording {
   explicit Recording(const std::filesystem::path& path) : file_(SafetensorsFile::Open(path)) {}
 
   // What the network read.
-  TokenData Data(const DecoderSpec& spec, LogSink& log) const {
-    return spec.input == InputType::kImage ? Images(spec.image, log) : Ids();
+  TokenData Data(const DecoderSpec& spec) const {
+    return spec.input == InputType::kImage ? Images(spec.image) : Ids();
   }
 
   // The network's end: logits, or what a network without a head gives.
@@ -84,7 +84,7 @@ class Recording {
     return values;
   }
 
-  TokenData Images(const ImageSpec& image, LogSink& log) const {
+  TokenData Images(const ImageSpec& image) const {
     Get(kPixels);
     DataOptions options;
     options.source = file_->path().string();
@@ -93,7 +93,7 @@ class Recording {
         kPixels, DType::kF32, true, {-1, image.channels, image.size, image.size}, {"", "", "", ""}};
     TokenData data;
     data.source = options.source;
-    data.images = OpenDataset(options, {&pixels, 1}, log);
+    data.images = OpenDataset(options, {&pixels, 1}, NullLog());  // it has more than inputs
     return data;
   }
   TokenData Ids() const {
@@ -179,7 +179,7 @@ ReferenceCheck CheckReference(const std::shared_ptr<const Checkpoint>& checkpoin
                               LogSink& log) {
   const Recording recording(reference);
   const DecoderSpec& spec = checkpoint->network().spec;
-  CheckpointSource source(checkpoint, {recording.Data(spec, log), {}}, formats, log);
+  CheckpointSource source(checkpoint, {recording.Data(spec), {}}, formats, log);
   const CheckpointSource::Trace trace = source.Run();
   ReferenceCheck check;
   for (size_t b = 0; b < trace.hidden.size(); ++b) {
