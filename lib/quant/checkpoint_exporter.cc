@@ -1,11 +1,15 @@
 #include "lib/quant/checkpoint_exporter.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
 
+#include "lib/core/error.h"
+#include "lib/model/safetensors/checkpoint_layout.h"
 #include "lib/model/safetensors/checkpoint_writer.h"
 #include "lib/model/safetensors/written_checkpoint.h"
+#include "lib/quant/config_layers.h"
 
 namespace hif8 {
 namespace {
@@ -67,7 +71,86 @@ LayerScheme SchemeOf(const Layer& layer, const QuantPlan& plan) {
   return scheme;
 }
 
+// The schemes of the quantized layers with weights, by index.
+std::map<int, LayerScheme> SchemesOf(const Checkpoint& checkpoint, const QuantPlan& plan) {
+  std::map<int, LayerScheme> schemes;
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const Layer& layer = checkpoint.layers()[i];
+    if (!plan.layers[i].quantized || layer.weight < 0) continue;
+    schemes.emplace(static_cast<int>(i), SchemeOf(layer, plan));
+  }
+  return schemes;
+}
+
+// What a layout cannot hold, each problem once.
+class LayoutCheck {
+ public:
+  explicit LayoutCheck(const QuantConfig& config) : config_(config), rules_(config) {}
+
+  void Add(const std::optional<LayoutProblem>& problem, const std::string& layer) {
+    if (!problem) return;
+    const std::string place = rules_.PlaceOf(problem->key, layer);
+    auto& [found, layers] = problems_[{problem->what, place}];
+    found = *problem;
+    layers.push_back(layer);
+  }
+
+  void ThrowIfAny() const {
+    std::optional<Error> all;
+    for (const auto& [at, problem] : problems_) {
+      const auto& [found, layers] = problem;
+      std::string text = found.key + ": layout " + std::string(NameOf(config_.layout)) +
+                         " cannot hold " + found.what + " ('" + layers.front() + "'";
+      if (layers.size() > 1) text += " and " + std::to_string(layers.size() - 1) + " more";
+      const std::string& place = at.second;
+      const Error error = UsageError(text + ")", "what would do: " + found.instead,
+                                     place.empty() ? config_.places.Of("layout") : place);
+      if (!all) {
+        all = error;
+      } else {
+        all->Add(error);
+      }
+    }
+    if (all) throw Error(*all);
+  }
+
+ private:
+  const QuantConfig& config_;
+  LayerRules rules_;
+  // By what and where.
+  std::map<std::pair<std::string, std::string>, std::pair<LayoutProblem, std::vector<std::string>>>
+      problems_;
+};
+
 }  // namespace
+
+std::vector<std::string> CheckpointExporter::Check(const QuantPlan& plan) const {
+  const CheckpointLayout& layout = LayoutOf(config_.layout);
+  const std::map<int, LayerScheme> schemes = SchemesOf(*checkpoint_, plan);
+  const bool uniform = std::all_of(schemes.begin(), schemes.end(), [&](const auto& entry) {
+    return entry.second == schemes.begin()->second;
+  });
+  LayoutCheck check(config_);
+  size_t biases = 0;
+  for (const auto& [index, scheme] : schemes) {
+    const Layer& layer = checkpoint_->layers()[static_cast<size_t>(index)];
+    const QuantizedLayer quantized{*checkpoint_, layer, scheme, uniform};
+    check.Add(layout.Problem(quantized), layer.name);
+    biases += layout.HoldsBias(scheme) && quantized.bias() != nullptr ? 1 : 0;
+  }
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const Layer& layer = checkpoint_->layers()[i];
+    if (!plan.layers[i].quantized || layer.weight >= 0) continue;
+    const OperandPlan& cache = plan.activations.at(layer.activation);
+    check.Add(layout.CacheProblem(layer, cache.format->name(), cache.NeedsData()), layer.name);
+  }
+  check.ThrowIfAny();
+  if (biases == 0) return {};
+  return {"layout " + std::string(NameOf(config_.layout)) + ": the biases of " +
+          std::to_string(biases) +
+          " HiF8 layers are divided by their weights' scales, since its operator adds them before "
+          "it multiplies by the scales"};
+}
 
 bool CheckpointExporter::Writes(int weight) const {
   return checkpoint_->Writes(*checkpoint_->tensor_of_weight(weight).shard);
@@ -77,7 +160,9 @@ uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::file
                                    LogSink& log) const {
   CheckpointPlan plan;
   plan.simulated = request.simulated;
-  plan.fingerprint = fingerprint_;
+  plan.layout = config_.layout;
+  plan.fingerprint = checkpoint_->ComputeFingerprint().hash + "\n" + WriteRecipe(config_);
+  plan.layers = SchemesOf(*checkpoint_, request.plan);
   for (size_t i = 0; i < request.plan.layers.size(); ++i) {
     if (!request.plan.layers[i].quantized) continue;
     const Layer& layer = checkpoint_->layers()[i];
@@ -85,10 +170,10 @@ uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::file
     const auto activation = request.activations.find(layer.activation);
     if (layer.weight < 0) {
       plan.cache_scales[index] = activation->second.scale;
-      continue;
+      plan.cache_format = request.plan.activations.at(layer.activation).format->name();
+    } else if (!plan.layers.at(index).input_dynamic) {
+      plan.input_scales[index] = activation->second.scale;
     }
-    plan.layers[index] = SchemeOf(layer, request.plan);
-    if (!plan.layers[index].input_dynamic) plan.input_scales[index] = activation->second.scale;
   }
   FinishedWeights finished;
   if (request.finished) {

@@ -3,31 +3,33 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/model/safetensors/checkpoint.h"
+#include "lib/quant/config.h"
 #include "lib/quant/exporter.h"
 
 namespace hif8 {
 
 class CheckpointExporter : public Exporter {
  public:
-  // `formats` must outlive the exporter. `fingerprint` covers whatever decides the codes (model and
-  // resolved recipe): finished shards of an interrupted run are taken over when it is the same.
+  // `formats` and `config`, the plan's recipe, must outlive the exporter. Finished shards of an
+  // interrupted run are taken over when model and recipe are the same.
   CheckpointExporter(std::shared_ptr<const Checkpoint> checkpoint, const FormatRegistry& formats,
-                     std::string fingerprint)
-      : checkpoint_(std::move(checkpoint)),
-        formats_(formats),
-        fingerprint_(std::move(fingerprint)) {}
+                     const QuantConfig& config)
+      : checkpoint_(std::move(checkpoint)), formats_(formats), config_(config) {}
 
   bool Resumable() const override { return true; }
   bool Writes(int weight) const override;
+  std::vector<std::string> Check(const QuantPlan& plan) const override;
   uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,
                  LogSink& log) const override;
 
  private:
   std::shared_ptr<const Checkpoint> checkpoint_;
   const FormatRegistry& formats_;
-  std::string fingerprint_;
+  const QuantConfig& config_;
 };
 
 }  // namespace hif8

@@ -228,6 +228,13 @@ void AddSelection(Table* table) {
       .Kind(ParamKind::kPattern);
   table->Add("propagate", At(&QuantConfig::propagate),
              "network that the statistics of later blocks come from");
+  table->Add("layout", At(&QuantConfig::layout),
+             "checkpoints: names and settings in the files, for the loaders that read them");
+  table->Add("fused_groups", At(&QuantConfig::fused_groups),
+             "layers that loaders run as one and that are given several schemes are completed to "
+             "one, an error, or left");
+  table->Add("policy", At(&QuantConfig::policy),
+             "built-in list of layers that stay; layout: the layout's own");
   table->Add("keep", At(&QuantConfig::keep),
              "regular expressions: layers that stay in high precision");
   table->Add("only", At(&QuantConfig::only), "regular expressions: quantize these layers alone");

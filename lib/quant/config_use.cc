@@ -34,6 +34,9 @@ std::string NothingFor(std::string_view key, const Model& model) {
                 : "the model has no head of its own";
   }
   if (key.starts_with("experts.") && !HasExperts(model)) return "the model has no experts";
+  if (onnx && (key == "layout" || key == "fused_groups" || key == "policy")) {
+    return "loaders of checkpoints read no ONNX model";
+  }
   if (onnx && key == "propagate") return "an ONNX model is observed as a whole";
   if (onnx && key == "data.sequence_length") return "an ONNX model reads no text";
   if (!onnx && key.starts_with("data.image.")) return "a checkpoint reads no images";

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lib/core/log.h"
@@ -47,6 +48,9 @@ class Exporter {
   virtual bool HasFunctions() const { return false; }
   // False for a weight that is left to another part of the model (--shards).
   virtual bool Writes(int /*weight*/) const { return true; }
+  // Throws kUsage, naming the recipe's lines, where the files cannot hold what the plan asks for.
+  // Returns what a user should know about how they hold it, one sentence each.
+  virtual std::vector<std::string> Check(const QuantPlan& /*plan*/) const { return {}; }
   // Writes every file of the quantized model below `dir`, which exists. Returns the size of those
   // that hold tensors.
   virtual uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,

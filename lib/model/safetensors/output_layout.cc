@@ -1,7 +1,11 @@
 #include "lib/model/safetensors/output_layout.h"
 
+#include <algorithm>
+#include <cmath>
+#include <set>
 #include <utility>
 
+#include "lib/model/safetensors/checkpoint_layout.h"
 #include "lib/numeric/packed_codes.h"
 
 namespace hif8 {
@@ -13,15 +17,21 @@ constexpr std::string_view kWeightSuffix = ".weight";
 
 class Layout {
  public:
-  Layout(const Checkpoint& source, const CheckpointPlan& plan) : source_(source), plan_(plan) {
+  Layout(const Checkpoint& source, const CheckpointPlan& plan)
+      : source_(source), plan_(plan), layout_(LayoutOf(plan.layout)) {
     for (const auto& [layer, scheme] : plan.layers) {
-      layer_of_weight_[source.layers()[static_cast<size_t>(layer)].weight] = layer;
+      const Layer& quantized = source.layers()[static_cast<size_t>(layer)];
+      layer_of_weight_[quantized.weight] = layer;
+      uniform_ = uniform_ && scheme == plan.layers.begin()->second;
+      if (!plan.simulated && layout_.HoldsBias(scheme)) moved_.insert(quantized.name + ".bias");
     }
     if (plan.simulated) return;
     for (const auto& [layer, scale] : plan.cache_scales) {
       const Layer& cache = source.layers()[static_cast<size_t>(layer)];
+      const std::string name = layout_.CacheScaleName(cache.name);
+      if (name.empty()) continue;
       cache_after_.emplace(source.network().CacheProducer(cache.name, cache.block),
-                           std::pair(cache.name + "_scale", scale));
+                           std::pair(name, scale));
     }
   }
 
@@ -32,87 +42,81 @@ class Layout {
       const auto layer = layer_of_weight_.find(tensor.weight);
       if (tensor.weight >= 0 && layer != layer_of_weight_.end()) {
         AddQuantized(tensor, layer->second);
-      } else {
+      } else if (!moved_.contains(tensor.name())) {
         AddKept(tensor);
       }
       const auto [first, last] = cache_after_.equal_range(tensor.name());
       for (auto cache = first; cache != last; ++cache) {
-        AddValue(cache->second.first, cache->second.second);
+        tensors_.push_back(
+            ValueTensor(cache->second.first, DType::kF32, {1}, cache->second.second));
       }
     }
     return std::move(tensors_);
   }
 
  private:
-  OutputTensor& Add(Kind kind, std::string name, DType dtype, Shape shape) {
-    OutputTensor tensor;
-    tensor.kind = kind;
-    tensor.entry.name = std::move(name);
-    tensor.entry.dtype = dtype;
-    tensor.entry.shape = std::move(shape);
-    tensors_.push_back(std::move(tensor));
-    return tensors_.back();
-  }
-
-  void AddValue(const std::string& name, float value) {
-    Add(Kind::kValue, name, DType::kF32, {1}).value = value;
-  }
-
-  DType OwnDType(const CheckpointTensor& tensor) const {
-    return tensor.scale != nullptr ? source_.own_dtype() : tensor.entry->dtype;
+  OutputTensor& Add(Kind kind, const CheckpointTensor& tensor) {
+    OutputTensor& added = tensors_.emplace_back();
+    added.kind = kind;
+    added.source = &tensor;
+    added.entry.name = tensor.name();
+    added.entry.dtype = tensor.scale != nullptr ? source_.own_dtype() : tensor.entry->dtype;
+    added.entry.shape = tensor.entry->shape;
+    return added;
   }
 
   void AddKept(const CheckpointTensor& tensor) {
     const Kind kind = tensor.scale != nullptr ? Kind::kDecoded : Kind::kCopy;
-    OutputTensor& kept = Add(kind, tensor.name(), OwnDType(tensor), tensor.entry->shape);
-    kept.source = &tensor;
+    OutputTensor& kept = Add(kind, tensor);
     if (kind == Kind::kCopy) kept.entry = *tensor.entry;
   }
 
-  void AddQuantized(const CheckpointTensor& tensor, int layer) {
-    const LayerScheme& scheme = plan_.layers.at(layer);
-    const Shape& shape = tensor.entry->shape;
+  void AddQuantized(const CheckpointTensor& tensor, int index) {
     if (plan_.simulated) {
-      Mark(&Add(Kind::kSimulated, tensor.name(), OwnDType(tensor), shape), tensor);
+      Add(Kind::kSimulated, tensor).weight = tensor.weight;
       return;
     }
-    if (scheme.weight_bits == 4) {
-      Shape packed = shape;
-      packed.back() = static_cast<int64_t>(PackedRowBytes(static_cast<size_t>(shape.back())));
-      Mark(&Add(Kind::kPacked, PackedName(tensor.name()), DType::kU8, packed), tensor);
-    } else {
-      Mark(&Add(Kind::kCodes, tensor.name(), CodeDType(scheme.weight_format), shape), tensor);
-    }
-    Mark(&Add(Kind::kScales, WeightScaleName(tensor.name()), scheme.scale_dtype,
-              ScaleShape(tensor, scheme)),
-         tensor);
-    if (const auto scale = plan_.input_scales.find(layer); scale != plan_.input_scales.end()) {
-      AddValue(InputScaleName(tensor.name()), scale->second);
-    }
-  }
-
-  static void Mark(OutputTensor* output, const CheckpointTensor& tensor) {
-    output->source = &tensor;
-    output->weight = tensor.weight;
-  }
-
-  // Along the inputs, which are the last dimension or the one before it.
-  Shape ScaleShape(const CheckpointTensor& tensor, const LayerScheme& scheme) const {
-    if (scheme.weight_granularity == Granularity::kTensor) return {1};
-    const Shape& shape = tensor.entry->shape;
-    const bool turned = source_.weights()[static_cast<size_t>(tensor.weight)].channels.outer > 1;
-    const size_t last = shape.size() - 1;
-    return TileLayout::Tiles(shape, turned ? last : last - 1, turned ? last - 1 : last,
-                             scheme.weight_tile)
-        .scale_shape();
+    QuantizedLayer layer{source_, source_.layers()[static_cast<size_t>(index)],
+                         plan_.layers.at(index), uniform_};
+    const auto scale = plan_.input_scales.find(index);
+    if (scale != plan_.input_scales.end()) layer.input_scale = scale->second;
+    for (OutputTensor& made : layout_.Tensors(layer)) tensors_.push_back(std::move(made));
   }
 
   const Checkpoint& source_;
   const CheckpointPlan& plan_;
+  const CheckpointLayout& layout_;
+  bool uniform_ = true;
   std::map<int, int> layer_of_weight_;
+  std::set<std::string, std::less<>> moved_;  // biases that stand behind their weights
   std::multimap<std::string, std::pair<std::string, float>> cache_after_;
   std::vector<OutputTensor> tensors_;
 };
+
+// Along the inputs, which are the last dimension or the one before it.
+Shape ScaleShape(const QuantizedLayer& layer) {
+  if (layer.scheme.weight_granularity == Granularity::kTensor) return {1};
+  const Shape& shape = layer.weight().entry->shape;
+  const ChannelLayout& channels =
+      layer.source.weights()[static_cast<size_t>(layer.layer.weight)].channels;
+  const bool turned = channels.outer > 1;
+  const size_t last = shape.size() - 1;
+  return TileLayout::Tiles(shape, turned ? last : last - 1, turned ? last - 1 : last,
+                           layer.scheme.weight_tile)
+      .scale_shape();
+}
+
+OutputTensor OfWeight(const QuantizedLayer& layer, Kind kind, const std::string& name, DType dtype,
+                      Shape shape) {
+  OutputTensor tensor;
+  tensor.kind = kind;
+  tensor.entry.name = name;
+  tensor.entry.dtype = dtype;
+  tensor.entry.shape = std::move(shape);
+  tensor.source = &layer.weight();
+  tensor.weight = layer.layer.weight;
+  return tensor;
+}
 
 }  // namespace
 
@@ -123,6 +127,60 @@ std::string WeightScaleName(const std::string& weight) { return weight + "_scale
 std::string InputScaleName(const std::string& weight) {
   if (!weight.ends_with(kWeightSuffix)) return weight + "_input_scale";
   return weight.substr(0, weight.size() - kWeightSuffix.size()) + ".input_scale";
+}
+
+OutputTensor CodesTensor(const QuantizedLayer& layer, const std::string& name) {
+  Shape shape = layer.weight().entry->shape;
+  if (layer.scheme.weight_bits != 4) {
+    return OfWeight(layer, Kind::kCodes, name, CodeDType(layer.scheme.weight_format), shape);
+  }
+  shape.back() = static_cast<int64_t>(PackedRowBytes(static_cast<size_t>(shape.back())));
+  return OfWeight(layer, Kind::kPacked, name, DType::kU8, shape);
+}
+
+OutputTensor MadeTensor(const QuantizedLayer& layer, const std::string& name, DType dtype,
+                        Shape shape,
+                        std::function<std::vector<std::byte>(const EncodedWeight&)> make) {
+  OutputTensor tensor = OfWeight(layer, Kind::kMade, name, dtype, std::move(shape));
+  tensor.make = std::move(make);
+  return tensor;
+}
+
+OutputTensor ScalesTensor(const QuantizedLayer& layer, const std::string& name) {
+  const DType dtype = layer.scheme.scale_dtype;
+  const Shape shape = ScaleShape(layer);
+  const size_t count = ElementCount(shape);
+  return MadeTensor(layer, name, dtype, shape, [dtype, count](const EncodedWeight& encoded) {
+    if (encoded.scales.size() == count) return NumberBytes(encoded.scales, dtype);
+    std::vector<float> repeated(count);
+    for (size_t i = 0; i < count; ++i) repeated[i] = encoded.scales[i % encoded.scales.size()];
+    return NumberBytes(repeated, dtype);
+  });
+}
+
+OutputTensor ValueTensor(const std::string& name, DType dtype, Shape shape, float value) {
+  OutputTensor tensor;
+  tensor.kind = Kind::kValue;
+  tensor.entry.name = name;
+  tensor.entry.dtype = dtype;
+  tensor.entry.shape = std::move(shape);
+  tensor.value = value;
+  return tensor;
+}
+
+std::vector<std::byte> NumberBytes(std::span<const float> values, DType dtype) {
+  std::vector<std::byte> bytes(values.size() * DTypeSize(dtype));
+  if (dtype == DType::kU8) {  // powers of two
+    std::transform(values.begin(), values.end(), bytes.begin(),
+                   [](float scale) { return static_cast<std::byte>(E8M0Code(scale)); });
+  } else if (dtype == DType::kI32) {
+    auto* const integers = reinterpret_cast<int32_t*>(bytes.data());
+    std::transform(values.begin(), values.end(), integers,
+                   [](float value) { return static_cast<int32_t>(std::nearbyint(value)); });
+  } else {
+    ConvertFromFloat(dtype, values.data(), values.size(), bytes.data());
+  }
+  return bytes;
 }
 
 std::vector<OutputShard> LayOutShards(const Checkpoint& source, const CheckpointPlan& plan) {

@@ -32,10 +32,13 @@ struct LayerScheme {
 // there is one (FP8, INT8), else U8.
 DType CodeDType(const std::string& format);
 
+// The type that config.json names for what is not quantized; BF16 where it names none.
+DType OwnDType(const ModelConfig& config);
+
 // The text of config.json: the source's, everything in its order, with the quantization_config for
-// these layers (by index into layers()) in the place of its own or at the end; without any when
-// `layers` is empty. `kv_cache`: the cache has static scales.
+// these layers (by index into layers()) in the place of its own or at the end; without any where
+// nothing is quantized. `cache_format`: the cache's number format, or empty.
 std::string QuantizedConfigText(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
-                                bool kv_cache);
+                                const std::string& cache_format);
 
 }  // namespace hif8

@@ -27,10 +27,10 @@ class WrittenCheckpoint {
   // floats.
   void ReadRows(const std::string& name, const FormatRegistry& formats, int64_t begin, int64_t end,
                 float* values) const;
-  // A tensor of the written folder as stored. Throws kModel when there is none of that name.
-  Tensor ReadTensor(const std::string& name) const;
 
  private:
+  // The first of these tensors that is there, as stored. Throws kModel when none is.
+  Tensor ReadTensor(const std::vector<std::string>& names) const;
   static TileLayout LayoutOf(const Shape& codes, const Shape& scales);
   std::string FormatOf(DType codes, DType scales, bool packed) const;
   const SafetensorsEntry* Find(const std::string& name, const SafetensorsFile** shard) const;
