@@ -212,9 +212,9 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   if (dry_run) {
     const QuantPlan plan = MakePlan(kind->model(), config, context);
     std::vector<std::string> notices = plan.notices;
-    if (options.Text("export") != "simulated") {
-      for (std::string& more : kind->MakeExporter()->Check(plan))
-        notices.push_back(std::move(more));
+    const bool simulated = options.Text("export") == "simulated";
+    for (std::string& more : kind->MakeExporter()->Check(plan, simulated)) {
+      notices.push_back(std::move(more));
     }
     for (const std::string& notice : notices) console.log().Warn(notice);
     console.Print(console.json() ? PlanJson(kind->model(), plan) : PlanText(kind->model(), plan));

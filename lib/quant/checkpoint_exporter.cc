@@ -7,7 +7,6 @@
 
 #include "lib/core/error.h"
 #include "lib/model/safetensors/checkpoint_layout.h"
-#include "lib/model/safetensors/checkpoint_writer.h"
 #include "lib/model/safetensors/written_checkpoint.h"
 #include "lib/quant/config_layers.h"
 
@@ -124,7 +123,34 @@ class LayoutCheck {
 
 }  // namespace
 
-std::vector<std::string> CheckpointExporter::Check(const QuantPlan& plan) const {
+bool CheckpointExporter::Writes(int weight) const {
+  return checkpoint_->Writes(*checkpoint_->tensor_of_weight(weight).shard);
+}
+
+CheckpointPlan CheckpointExporter::MakeCheckpointPlan(
+    const QuantPlan& plan, bool simulated, const std::map<int, FakeQuantize>* activations) const {
+  const auto scale = [&](const Layer& layer) {
+    return activations == nullptr ? 1 : activations->at(layer.activation).scale;
+  };
+  CheckpointPlan result;
+  result.simulated = simulated;
+  result.layout = config_.layout;
+  result.layers = SchemesOf(*checkpoint_, plan);
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    if (!plan.layers[i].quantized) continue;
+    const Layer& layer = checkpoint_->layers()[i];
+    const int index = static_cast<int>(i);
+    if (layer.weight < 0) {
+      result.cache_scales[index] = scale(layer);
+      result.cache_format = plan.activations.at(layer.activation).format->name();
+    } else if (!result.layers.at(index).input_dynamic) {
+      result.input_scales[index] = scale(layer);
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> CheckpointExporter::Check(const QuantPlan& plan, bool simulated) const {
   const CheckpointLayout& layout = LayoutOf(config_.layout);
   const std::map<int, LayerScheme> schemes = SchemesOf(*checkpoint_, plan);
   const bool uniform = std::all_of(schemes.begin(), schemes.end(), [&](const auto& entry) {
@@ -144,37 +170,19 @@ std::vector<std::string> CheckpointExporter::Check(const QuantPlan& plan) const 
     const OperandPlan& cache = plan.activations.at(layer.activation);
     check.Add(layout.CacheProblem(layer, cache.format->name(), cache.NeedsData()), layer.name);
   }
-  check.ThrowIfAny();
-  if (biases == 0) return {};
+  if (!simulated) check.ThrowIfAny();
+  CheckHeaders(*checkpoint_, MakeCheckpointPlan(plan, simulated, nullptr));
+  if (simulated || biases == 0) return {};
   return {"layout " + std::string(NameOf(config_.layout)) + ": the biases of " +
           std::to_string(biases) +
           " HiF8 layers are divided by their weights' scales, since its operator adds them before "
           "it multiplies by the scales"};
 }
 
-bool CheckpointExporter::Writes(int weight) const {
-  return checkpoint_->Writes(*checkpoint_->tensor_of_weight(weight).shard);
-}
-
 uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::filesystem::path& dir,
                                    LogSink& log) const {
-  CheckpointPlan plan;
-  plan.simulated = request.simulated;
-  plan.layout = config_.layout;
+  CheckpointPlan plan = MakeCheckpointPlan(request.plan, request.simulated, &request.activations);
   plan.fingerprint = checkpoint_->ComputeFingerprint().hash + "\n" + WriteRecipe(config_);
-  plan.layers = SchemesOf(*checkpoint_, request.plan);
-  for (size_t i = 0; i < request.plan.layers.size(); ++i) {
-    if (!request.plan.layers[i].quantized) continue;
-    const Layer& layer = checkpoint_->layers()[i];
-    const int index = static_cast<int>(i);
-    const auto activation = request.activations.find(layer.activation);
-    if (layer.weight < 0) {
-      plan.cache_scales[index] = activation->second.scale;
-      plan.cache_format = request.plan.activations.at(layer.activation).format->name();
-    } else if (!plan.layers.at(index).input_dynamic) {
-      plan.input_scales[index] = activation->second.scale;
-    }
-  }
   FinishedWeights finished;
   if (request.finished) {
     const auto written = std::make_shared<const Written>(checkpoint_, request.plan, dir);

@@ -1,12 +1,14 @@
 // Writes safetensors checkpoints for the pipeline.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/model/safetensors/checkpoint.h"
+#include "lib/model/safetensors/checkpoint_writer.h"
 #include "lib/quant/config.h"
 #include "lib/quant/exporter.h"
 
@@ -22,11 +24,15 @@ class CheckpointExporter : public Exporter {
 
   bool Resumable() const override { return true; }
   bool Writes(int weight) const override;
-  std::vector<std::string> Check(const QuantPlan& plan) const override;
+  std::vector<std::string> Check(const QuantPlan& plan, bool simulated) const override;
   uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,
                  LogSink& log) const override;
 
  private:
+  // `activations` as in ExportRequest; null: scales of 1.
+  CheckpointPlan MakeCheckpointPlan(const QuantPlan& plan, bool simulated,
+                                    const std::map<int, FakeQuantize>* activations) const;
+
   std::shared_ptr<const Checkpoint> checkpoint_;
   const FormatRegistry& formats_;
   const QuantConfig& config_;

@@ -27,12 +27,12 @@ class LayerRules {
 
   // Why `keep` or `only` leaves the layers in high precision, or empty when they do not.
   std::string KeptBecause(std::span<const std::string> layers) const;
-  // The layers' operands: the recipe's, then every matching override in order.
+  // Returns the layers' operands: the recipe's, then every matching override in order.
   LayerConfig Resolve(std::span<const std::string> layers) const;
-  // Where the value of a key that holds for the layer stands; empty for a default.
+  // Returns where the value of a key that holds for the layer stands; empty for a default.
   std::string PlaceOf(const std::string& key, const std::string& layer) const;
 
-  // One usage error, with near matches, for each required pattern that matches no layer.
+  // Returns one usage error, with near matches, for each required pattern that matches no layer.
   std::vector<Error> Unmatched(std::span<const std::string> layers) const;
   // Throws Unmatched() as one error unless it is empty.
   void RequireMatches(std::span<const std::string> layers) const;
@@ -46,7 +46,7 @@ class LayerRules {
 // (outside any) is never one.
 bool IsHighPrecisionBlock(int block, int block_count, int64_t n);
 
-// The numbers that scale rules use. `percentile` and so on come from the operand.
+// Returns the numbers that scale rules use. `percentile` and so on come from the operand.
 ScaleParams MakeScaleParams(const OperandConfig& operand, const QuantConfig& config);
 
 }  // namespace hif8

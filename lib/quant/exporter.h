@@ -26,7 +26,7 @@ class WrittenWeights {
 
 struct ExportRequest {
   const QuantPlan& plan;
-  // By index into Model::activations(): every activation of the plan.
+  // Holds every activation of the plan, by index into Model::activations().
   const std::map<int, FakeQuantize>& activations;
   // Solves and encodes a weight of the plan. May be called from several threads, once per weight.
   const std::function<EncodedWeight(int)>& encode;
@@ -48,9 +48,12 @@ class Exporter {
   virtual bool HasFunctions() const { return false; }
   // False for a weight that is left to another part of the model (--shards).
   virtual bool Writes(int /*weight*/) const { return true; }
-  // Throws kUsage, naming the recipe's lines, where the files cannot hold what the plan asks for.
-  // Returns what a user should know about how they hold it, one sentence each.
-  virtual std::vector<std::string> Check(const QuantPlan& /*plan*/) const { return {}; }
+  // Throws kModel or kUsage, naming the recipe's lines, for what of the plan cannot be written,
+  // before the long work. Returns what a user should know about what is written, one sentence
+  // each. `simulated` is that of the request.
+  virtual std::vector<std::string> Check(const QuantPlan& /*plan*/, bool /*simulated*/) const {
+    return {};
+  }
   // Writes every file of the quantized model below `dir`, which exists. Returns the size of those
   // that hold tensors.
   virtual uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,

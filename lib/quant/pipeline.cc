@@ -38,14 +38,14 @@ class Pipeline {
     CheckRequests(in_, options_);
     Timed("plan", [&] { result_.plan = MakePlan(in_.model, in_.config, in_.context); });
     for (const std::string& notice : result_.plan.notices) Warn(notice);
-    if (!options_.simulated) {
-      for (const std::string& notice : in_.exporter.Check(result_.plan)) Warn(notice);
-    }
     RequireQuantizedLayers(in_.model, result_.plan,
                            "--dry-run lists every layer with the reason why it is kept");
     if (options_.output.empty()) {
       Timed("collect", [&] { Collect(); });
       return std::move(result_);
+    }
+    for (const std::string& notice : in_.exporter.Check(result_.plan, options_.simulated)) {
+      Warn(notice);
     }
     // Claimed before the long work, so that an output that cannot be written fails at once.
     // What is written before layers are chosen is not the result: nothing to go on with later.

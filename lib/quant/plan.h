@@ -17,7 +17,7 @@
 
 namespace hif8 {
 
-// How one operand is quantized. The pointers refer to registries that outlive the plan.
+// Decides how one operand is quantized. The pointers refer to registries that outlive the plan.
 struct OperandPlan {
   const NumberFormat* format = nullptr;
   const Calibrator* rule = nullptr;
@@ -50,12 +50,12 @@ struct QuantPlan {
   std::vector<std::string> notices;        // what a user should know, one sentence each
 
   std::vector<bool> QuantizedLayers() const;  // a flag for each layer
-  // Activations whose scale must come from data; with `dynamic`, those as well that have none but
-  // whose rule could choose one.
+  // Returns activations whose scale must come from data; with `dynamic`, those as well that have
+  // none but whose rule could choose one.
   std::vector<int> ObservedActivations(bool dynamic = false) const;
 };
 
-// Bytes that codes and scales of a weight take.
+// Returns the bytes that codes and scales of a weight take.
 uint64_t StoredBytes(const WeightPlan& plan);
 
 // Decides for every layer. Throws kUsage when a pattern matches nothing, when layers that share a

@@ -26,12 +26,12 @@ struct CodeType {
   DType dtype() const;  // U8 where there is none of its own
 };
 
-// Null for types that are none of codes.
+// Returns null for types that are none of codes.
 const CodeType* FindCodeType(int onnx_type);
 
-// Bytes that the tensor takes up.
+// Returns the bytes that the tensor takes up.
 size_t StoredBytes(const onnx::TensorProto& tensor);
-// One code of the format for each element; `type` is the tensor's and has a format.
+// Returns one code of the format for each element; `type` is the tensor's and has a format.
 Tensor ReadCodeTensor(const onnx::TensorProto& tensor, const CodeType& type,
                       const DataFiles& files);
 // Floats, or what codes and integers stand for without a scale (unsigned ones count from 0).

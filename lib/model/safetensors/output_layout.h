@@ -59,7 +59,7 @@ std::vector<std::byte> NumberBytes(std::span<const float> values, DType dtype);
 // In the source's order; what is made of a weight follows it.
 std::vector<OutputShard> LayOutShards(const Checkpoint& source, const CheckpointPlan& plan);
 
-// Bytes of the tensors of one shard.
+// Returns the bytes of the tensors of one shard.
 uint64_t DataBytes(const OutputShard& shard);
 
 }  // namespace hif8

@@ -11,7 +11,7 @@
 
 namespace hif8 {
 
-// How the operands of a Linear are represented.
+// Describes the operands of a Linear.
 struct LayerScheme {
   std::string weight_format;  // number format's name
   int weight_bits = 8;        // 4: two codes a byte
@@ -28,16 +28,16 @@ struct LayerScheme {
   bool operator==(const LayerScheme&) const = default;
 };
 
-// The type that codes of a number format are stored as: the safetensors type of its elements where
-// there is one (FP8, INT8), else U8.
+// Returns the type that codes of a number format are stored as: the safetensors type of its
+// elements where there is one (FP8, INT8), else U8.
 DType CodeDType(const std::string& format);
 
-// The type that config.json names for what is not quantized; BF16 where it names none.
+// Returns the type that config.json names for what is not quantized; BF16 where it names none.
 DType OwnDType(const ModelConfig& config);
 
-// The text of config.json: the source's, everything in its order, with the quantization_config for
-// these layers (by index into layers()) in the place of its own or at the end; without any where
-// nothing is quantized. `cache_format`: the cache's number format, or empty.
+// Returns the text of config.json: the source's, everything in its order, with the
+// quantization_config for these layers (by index into layers()) in the place of its own or at the
+// end; without any where nothing is quantized. `cache_format`: the cache's number format, or empty.
 std::string QuantizedConfigText(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
                                 const std::string& cache_format);
 
