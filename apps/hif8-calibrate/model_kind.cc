@@ -70,7 +70,7 @@ class CheckpointKind : public ModelKind {
       : config_(config),
         context_(context),
         checkpoint_(Checkpoint::Open(place.path, place.part, !place.part || place.has_scales,
-                                     OwnDescription(place))) {}
+                                     OwnDescription(place), config.kv_cache_per_head)) {}
 
   const Model& model() const override { return *checkpoint_; }
 

@@ -139,6 +139,7 @@ struct QuantConfig {
   OperandConfig weights;
   OperandConfig activations;
   OperandConfig kv_cache;
+  bool kv_cache_per_head = false;  // a scale for each head's keys and values
   bool attention = false;   // also the products of two activations
   bool embeddings = false;  // also embedding tables
   bool lm_head = false;     // also the language model head

@@ -179,6 +179,8 @@ void AddOperands(Table* table) {
   table->Add("activations.clip", At(&QuantConfig::activations, &OperandConfig::clip),
              "clip values to the target on either side first");
   AddOperand("kv_cache", &QuantConfig::kv_cache, ParamKind::kCacheRule, {}, table);
+  table->Add("kv_cache.per_head", At(&QuantConfig::kv_cache_per_head),
+             "a scale for the keys and one for the values of each head");
 }
 
 void AddRules(Table* table) {

@@ -21,10 +21,12 @@ bool IsParameter(DType dtype) { return IsFloat(dtype) || dtype == DType::kF8E4M3
 std::shared_ptr<const Checkpoint> Checkpoint::Open(const std::filesystem::path& path,
                                                    std::optional<CheckpointPart> part,
                                                    bool whole_fingerprint,
-                                                   std::optional<Description> description) {
+                                                   std::optional<Description> description,
+                                                   bool head_caches) {
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint());
   checkpoint->part_ = part;
   checkpoint->whole_fingerprint_ = whole_fingerprint;
+  checkpoint->head_caches_ = head_caches;
   checkpoint->path_ = path;
   checkpoint->files_ = FindShards(path);
   checkpoint->is_file_ = !std::filesystem::is_directory(path);

@@ -19,7 +19,7 @@ class CompressedTensors : public CheckpointLayout {
     std::vector<OutputTensor> tensors = {CodesTensor(layer, packed ? PackedName(name) : name),
                                          ScalesTensor(layer, WeightScaleName(name))};
     if (layer.input_scale) {
-      tensors.push_back(ValueTensor(InputScaleName(name), DType::kF32, {1}, *layer.input_scale));
+      tensors.push_back(ValueTensor(InputScaleName(name), DType::kF32, {1}, {*layer.input_scale}));
     }
     return tensors;
   }

@@ -46,7 +46,7 @@ std::string ShardFingerprint(const OutputShard& shard, const CheckpointPlan& pla
     if (scale != nullptr && scale->shard != shard.source) UpdateWithStamp(*scale->shard, &hasher);
     hasher.Update(tensor.entry.name + std::string(tensor.entry.type()) +
                   ShapeText(tensor.entry.shape));
-    hasher.Update(std::as_bytes(std::span(&tensor.value, 1)));
+    hasher.Update(std::as_bytes(std::span(tensor.values)));
   }
   return hasher.Hex();
 }
@@ -98,14 +98,18 @@ class ShardWriter {
         return WriteDecoded(tensor.entry.dtype);
       case Kind::kMade:
         return WriteBytes(tensor.make(encoded_));
-      case Kind::kValue:
-        return WriteBytes(
-            NumberBytes(std::vector<float>(ElementCount(tensor.entry.shape), tensor.value),
-                        tensor.entry.dtype));
+      case Kind::kValues:
+        return WriteValues(tensor);
     }
   }
 
   void WriteBytes(std::span<const std::byte> bytes) { writer_->Write(index_, bytes); }
+
+  void WriteValues(const OutputTensor& tensor) {
+    std::vector<float> values = tensor.values;
+    values.resize(ElementCount(tensor.entry.shape), values.back());
+    WriteBytes(NumberBytes(values, tensor.entry.dtype));
+  }
 
   void WritePacked() {
     const auto columns = static_cast<size_t>(encoded_.layout.shape.back());

@@ -114,7 +114,7 @@ class AscendV1 : public CheckpointLayout {
     const Form& form = *FormOf(scheme);
     if (form.offsets) {
       tensors.push_back(
-          ValueTensor(name + ".weight_offset", DType::kF32, tensors[1].entry.shape, 0));
+          ValueTensor(name + ".weight_offset", DType::kF32, tensors[1].entry.shape, {0.0F}));
     }
     if (!form.dynamic) AddStatic(written, &tensors);
     return tensors;
@@ -142,7 +142,7 @@ class AscendV1 : public CheckpointLayout {
     for (const OutputShard& shard : shards) {
       for (const OutputTensor& tensor : shard.tensors) {
         // What stands behind codes without a source of its own belongs to them.
-        if (tensor.kind != OutputTensor::Kind::kValue) {
+        if (tensor.kind != OutputTensor::Kind::kValues) {
           const auto found = type_of_weight.find(tensor.weight);
           type = found == type_of_weight.end() ? "FLOAT" : found->second;
         }
@@ -183,8 +183,8 @@ class AscendV1 : public CheckpointLayout {
       return NumberBytes(values, DType::kI32);
     };
     tensors->push_back(MadeTensor(layer, name + ".quant_bias", DType::kI32, {rows}, quant_bias));
-    tensors->push_back(ValueTensor(name + ".input_scale", DType::kF32, {1}, input_scale));
-    tensors->push_back(ValueTensor(name + ".input_offset", DType::kF32, {1}, 0));
+    tensors->push_back(ValueTensor(name + ".input_scale", DType::kF32, {1}, {input_scale}));
+    tensors->push_back(ValueTensor(name + ".input_offset", DType::kF32, {1}, {0.0F}));
   }
 };
 

@@ -195,7 +195,9 @@ class Cann : public CheckpointLayout {
                                " inputs in MX formats, which are no whole pairs of groups of 32",
                            "weights.format", "keep these layers, or hif8 or int8 for them"};
     }
-    const bool merged = !layer.layer.fused.empty();
+    // Parts of a module one below the other, whose scales would overlap.
+    const std::string& name = layer.layer.name;
+    const bool merged = !layer.layer.fused.empty() && !name.ends_with("down_proj");
     if (form.weights == kFp8Blocks && merged && shape[0] % 128 != 0) {
       return LayoutProblem{
           std::to_string(shape[0]) + " rows in FP8 blocks, which are no whole blocks of 128",
@@ -229,6 +231,8 @@ class Cann : public CheckpointLayout {
           {"input_activations", InputArguments(group.scheme)},
           {"output_activations", nullptr},
           {"activation_use_clip", false}};
+      // The recipes do not read it; it keeps others from taking HiF8 for FP8.
+      if (group.scheme.weight_format == "hif8") listed.back()["format"] = "hif8-quantized";
     }
     (*json)["quant_method"] = "compressed-tensors";
     (*json)["format"] = floats ? "float-quantized" : "int-quantized";

@@ -15,6 +15,12 @@ using Kind = OutputTensor::Kind;
 
 constexpr std::string_view kWeightSuffix = ".weight";
 
+// "self_attn.k" of "self_attn.k.3", which is one head's.
+std::string WholeCache(const std::string& name) {
+  const size_t end = name.find_last_not_of("0123456789");
+  return name[end] == '.' ? name.substr(0, end) : name;
+}
+
 class Layout {
  public:
   Layout(const Checkpoint& source, const CheckpointPlan& plan)
@@ -28,10 +34,10 @@ class Layout {
     if (plan.simulated) return;
     for (const auto& [layer, scale] : plan.cache_scales) {
       const Layer& cache = source.layers()[static_cast<size_t>(layer)];
-      const std::string name = layout_.CacheScaleName(cache.name);
-      if (name.empty()) continue;
-      cache_after_.emplace(source.network().CacheProducer(cache.name, cache.block),
-                           std::pair(name, scale));
+      const std::string whole = WholeCache(cache.name);
+      std::vector<float>& scales = caches_[source.network().CacheProducer(whole, cache.block)]
+                                          [layout_.CacheScaleName(whole)];
+      scales.push_back(scale);
     }
   }
 
@@ -45,10 +51,12 @@ class Layout {
       } else if (!moved_.contains(tensor.name())) {
         AddKept(tensor);
       }
-      const auto [first, last] = cache_after_.equal_range(tensor.name());
-      for (auto cache = first; cache != last; ++cache) {
-        tensors_.push_back(
-            ValueTensor(cache->second.first, DType::kF32, {1}, cache->second.second));
+      const auto caches = caches_.find(tensor.name());
+      if (caches == caches_.end()) continue;
+      for (const auto& [name, scales] : caches->second) {
+        const auto heads = static_cast<int64_t>(scales.size());
+        const Shape shape = source_.head_caches() ? Shape{heads, 1, 1} : Shape{1};
+        tensors_.push_back(ValueTensor(name, DType::kF32, shape, scales));
       }
     }
     return std::move(tensors_);
@@ -89,7 +97,8 @@ class Layout {
   bool uniform_ = true;
   std::map<int, int> layer_of_weight_;
   std::set<std::string, std::less<>> moved_;  // biases that stand behind their weights
-  std::multimap<std::string, std::pair<std::string, float>> cache_after_;
+  // Of caches, one or one for each head: by the tensor that they follow and their name.
+  std::map<std::string, std::map<std::string, std::vector<float>>, std::less<>> caches_;
   std::vector<OutputTensor> tensors_;
 };
 
@@ -158,13 +167,14 @@ OutputTensor ScalesTensor(const QuantizedLayer& layer, const std::string& name) 
   });
 }
 
-OutputTensor ValueTensor(const std::string& name, DType dtype, Shape shape, float value) {
+OutputTensor ValueTensor(const std::string& name, DType dtype, Shape shape,
+                         std::vector<float> values) {
   OutputTensor tensor;
-  tensor.kind = Kind::kValue;
+  tensor.kind = Kind::kValues;
   tensor.entry.name = name;
   tensor.entry.dtype = dtype;
   tensor.entry.shape = std::move(shape);
-  tensor.value = value;
+  tensor.values = std::move(values);
   return tensor;
 }
 

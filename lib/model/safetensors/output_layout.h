@@ -21,13 +21,13 @@ struct OutputTensor {
     kPacked,     // of `weight`, two a byte
     kSimulated,  // decoded codes of `weight` in the source's own dtype
     kMade,       // what `make` gives of the codes and scales of the weight before it
-    kValue       // one number for all elements
+    kValues      // `values`, or the one for all elements
   };
   Kind kind = Kind::kCopy;
   SafetensorsEntry entry = {};               // name, dtype and shape as written
   const CheckpointTensor* source = nullptr;  // that it is read from; null: none
   int weight = -1;
-  float value = 0;
+  std::vector<float> values = {};
   std::function<std::vector<std::byte>(const EncodedWeight&)> make = {};
 };
 
@@ -47,7 +47,9 @@ OutputTensor CodesTensor(const QuantizedLayer& layer, const std::string& name);
 // Its scales in the type and shape that its scheme has. Scales that stand for several runs of rows
 // are repeated.
 OutputTensor ScalesTensor(const QuantizedLayer& layer, const std::string& name);
-OutputTensor ValueTensor(const std::string& name, DType dtype, Shape shape, float value);
+// These numbers, or the one for all elements.
+OutputTensor ValueTensor(const std::string& name, DType dtype, Shape shape,
+                         std::vector<float> values);
 // Made of the codes and scales of the layer's weight.
 OutputTensor MadeTensor(const QuantizedLayer& layer, const std::string& name, DType dtype,
                         Shape shape,

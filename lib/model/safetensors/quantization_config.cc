@@ -178,7 +178,7 @@ Json QuantizationConfig(const Checkpoint& source, const std::map<int, LayerSchem
   if (!cache_format.empty()) {
     json["kv_cache_scheme"] = {{"num_bits", 8},
                                {"type", IsInteger(cache_format) ? "int" : "float"},
-                               {"strategy", "tensor"},
+                               {"strategy", source.head_caches() ? "attn_head" : "tensor"},
                                {"symmetric", true},
                                {"dynamic", false}};
   }
