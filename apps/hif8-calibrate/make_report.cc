@@ -108,9 +108,8 @@ LayerReport LayerOf(const Layer& layer, const LayerPlan& plan, const PipelineRes
 // "<attention>.k" and "<attention>.v"; with a number behind it where each head has an entry. What
 // latent attention keeps belongs to both: each tensor has an entry of its own.
 void AddCache(const Layer& layer, const PipelineResult& result, Report* report) {
-  const size_t end = layer.name.find_last_not_of("0123456789");
-  const std::string head = layer.name[end] == '.' ? layer.name.substr(end) : "";
-  const std::string whole = layer.name.substr(0, layer.name.size() - head.size());
+  const std::string& whole = layer.fused.empty() ? layer.name : layer.fused;
+  const std::string head = layer.name.substr(whole.size());
   const std::string attention = whole.substr(0, whole.rfind('.'));
   const std::string tensor = whole.substr(attention.size() + 1);
   const std::string name = tensor.size() == 1 ? attention + head : layer.name;

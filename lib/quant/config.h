@@ -61,9 +61,9 @@ template <>
 inline constexpr EnumTable<Propagate, 2> kEnumNames<Propagate>{
     {{Propagate::kOriginal, "original"}, {Propagate::kQuantized, "quantized"}}};
 
-// What becomes of layers that loaders run as one module (q, k and v; gate and up; the projections
-// of latent attention that read the block's input; a block's experts) when a recipe or a choice
-// gives them several schemes.
+// Says what becomes of layers that loaders run as one module (q, k and v; gate and up; the
+// projections of latent attention that read the block's input; a block's experts) when a recipe or
+// a choice gives them several schemes.
 enum class FusedPolicy {
   kComplete,  // all get what some were given; some kept: all are
   kError,
@@ -75,7 +75,7 @@ inline constexpr EnumTable<FusedPolicy, 3> kEnumNames<FusedPolicy>{
      {FusedPolicy::kError, "error"},
      {FusedPolicy::kIgnore, "ignore"}}};
 
-// Which layers stay besides those that the recipe names.
+// Names a list of layers that stay besides those that the recipe names.
 enum class KeepPolicy {
   kLayout,  // those of the layout
   kNone,
@@ -124,8 +124,8 @@ struct Override {
   bool operator==(const Override&) const = default;
 };
 
-// Where the value of each key stands: file:line:column or the option; nothing for defaults. No
-// part of what a recipe says.
+// Tells where the value of each key stands: file:line:column or the option; nothing for defaults.
+// It is no part of what a recipe says.
 struct KeyPlaces {
   std::map<std::string, std::string, std::less<>> at;
   std::string Of(std::string_view key) const {
@@ -140,9 +140,9 @@ struct QuantConfig {
   OperandConfig activations;
   OperandConfig kv_cache;
   bool kv_cache_per_head = false;  // a scale for each head's keys and values
-  bool attention = false;   // also the products of two activations
-  bool embeddings = false;  // also embedding tables
-  bool lm_head = false;     // also the language model head
+  bool attention = false;          // also the products of two activations
+  bool embeddings = false;         // also embedding tables
+  bool lm_head = false;            // also the language model head
   DelayedParams delayed;
   MseParams mse;
   ExpertsConfig experts;

@@ -11,7 +11,7 @@
 
 namespace hif8 {
 
-// What a recipe decides about a layer.
+// Holds what a recipe decides about a layer.
 struct LayerDecision {
   std::string reason;  // why it stays in high precision; empty: it is quantized
   LayerConfig config;

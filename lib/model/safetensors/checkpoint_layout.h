@@ -24,7 +24,7 @@ struct QuantizedLayer {
   std::optional<float> input_scale = {};  // static
 
   const CheckpointTensor& weight() const { return source.tensor_of_weight(layer.weight); }
-  // Of X.bias beside X.weight; null where there is none.
+  // Returns X.bias beside X.weight; null where there is none.
   const CheckpointTensor* bias() const { return source.Find(layer.name + ".bias"); }
 };
 
@@ -44,7 +44,7 @@ class CheckpointLayout {
   virtual std::string_view description() const = 0;  // one line for --list layouts
   // Nothing when the layout holds the layer.
   virtual std::optional<LayoutProblem> Problem(const QuantizedLayer& /*layer*/) const { return {}; }
-  // The same of a cache in that number format, with a scale that data gave (`scaled`) or 1.
+  // Returns the same of a cache in that number format, with a scale that data gave (`scaled`) or 1.
   virtual std::optional<LayoutProblem> CacheProblem(const Layer& /*cache*/,
                                                     std::string_view /*format*/,
                                                     bool /*scaled*/) const {

@@ -19,7 +19,7 @@ bool IsExpert(std::string_view module);
 // Fills in Layer::fused of Linears: q, k and v, gate and up, and the projections of latent
 // attention that read the block's input, where all of them are there; all experts of a block.
 // Parts go by the names in `spec` (null: the network is not known) and by those that most families
-// have.
+// have. Of a head's cache it is the name of the whole.
 void NameFusedModules(const DecoderSpec* spec, std::vector<Layer>* layers);
 
 }  // namespace hif8

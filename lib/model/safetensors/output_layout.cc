@@ -15,12 +15,6 @@ using Kind = OutputTensor::Kind;
 
 constexpr std::string_view kWeightSuffix = ".weight";
 
-// "self_attn.k" of "self_attn.k.3", which is one head's.
-std::string WholeCache(const std::string& name) {
-  const size_t end = name.find_last_not_of("0123456789");
-  return name[end] == '.' ? name.substr(0, end) : name;
-}
-
 class Layout {
  public:
   Layout(const Checkpoint& source, const CheckpointPlan& plan)
@@ -34,10 +28,11 @@ class Layout {
     if (plan.simulated) return;
     for (const auto& [layer, scale] : plan.cache_scales) {
       const Layer& cache = source.layers()[static_cast<size_t>(layer)];
-      const std::string whole = WholeCache(cache.name);
-      std::vector<float>& scales = caches_[source.network().CacheProducer(whole, cache.block)]
-                                          [layout_.CacheScaleName(whole)];
-      scales.push_back(scale);
+      const std::string& whole = cache.fused.empty() ? cache.name : cache.fused;
+      auto& caches = caches_[source.network().CacheProducer(whole, cache.block)];
+      const std::string name = layout_.CacheScaleName(whole);
+      if (caches.empty() || caches.back().first != name) caches.push_back({name, {}});
+      caches.back().second.push_back(scale);
     }
   }
 
@@ -97,8 +92,8 @@ class Layout {
   bool uniform_ = true;
   std::map<int, int> layer_of_weight_;
   std::set<std::string, std::less<>> moved_;  // biases that stand behind their weights
-  // Of caches, one or one for each head: by the tensor that they follow and their name.
-  std::map<std::string, std::map<std::string, std::vector<float>>, std::less<>> caches_;
+  // Scales of caches, one or one for each head: name and numbers, by the tensor that they follow.
+  std::map<std::string, std::vector<std::pair<std::string, std::vector<float>>>> caches_;
   std::vector<OutputTensor> tensors_;
 };
 
