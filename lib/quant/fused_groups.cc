@@ -51,6 +51,30 @@ std::string KeptWith(const std::string& layer, const std::string& reason) {
   return "loaders run it as one with '" + layer + "', which stays: " + reason;
 }
 
+// Decides for all layers of a module together; returns what became of them.
+std::string Complete(const Model& model, const std::vector<size_t>& module, const Decide& decide,
+                     std::vector<LayerDecision>* decisions) {
+  std::vector<std::string> names;
+  for (const size_t i : module) names.push_back(model.layers()[i].name);
+  std::vector<LayerDecision> together;
+  for (const size_t i : module) together.push_back(decide(i, names));
+  // One that stays by itself, for the same reason.
+  size_t kept = module.size();
+  for (size_t k = 0; k < module.size(); ++k) {
+    const std::string& reason = together[k].reason;
+    if (!reason.empty() && (*decisions)[module[k]].reason == reason) kept = std::min(kept, k);
+  }
+  for (size_t k = 0; k < module.size(); ++k) {
+    LayerDecision& decision = (*decisions)[module[k]];
+    const bool alone = !decision.reason.empty() && decision.reason == together[k].reason;
+    if (!alone) decision = together[k];
+    if (!alone && kept < module.size()) {
+      decision.reason = KeptWith(names[kept], together[kept].reason);
+    }
+  }
+  return kept == module.size() ? " is quantized" : " stays (" + together[kept].reason + ")";
+}
+
 }  // namespace
 
 std::vector<std::vector<size_t>> FusedModules(const Model& model) {
@@ -81,21 +105,7 @@ std::vector<std::string> CompleteModules(const Model& model, const QuantConfig& 
     const std::string title = "'" + model.layers()[module.front()].fused + "'";
     changed.push_back(title);
     if (config.fused_groups == FusedPolicy::kError) continue;
-    std::vector<std::string> names;
-    for (const size_t i : module) names.push_back(model.layers()[i].name);
-    for (const size_t i : module) (*decisions)[i] = decide(i, names);
-    const auto kept = std::find_if(module.begin(), module.end(),
-                                   [&](size_t i) { return !(*decisions)[i].reason.empty(); });
-    if (kept == module.end()) {
-      changed.back() += " is quantized";
-      continue;
-    }
-    const std::string reason = (*decisions)[*kept].reason;
-    changed.back() += " stays (" + reason + ")";
-    for (const size_t i : module) {
-      std::string& own = (*decisions)[i].reason;
-      if (own.empty()) own = KeptWith(model.layers()[*kept].name, reason);
-    }
+    changed.back() += Complete(model, module, decide, decisions);
   }
   if (changed.empty()) return {};
   if (config.fused_groups == FusedPolicy::kError) throw TornModules(changed, config);

@@ -113,7 +113,7 @@ class LoadersTest(CalibrateCase):
         return loaders.json.loads((self.out / "report.json").read_text())
 
     def check_loads(self, rows, report):
-        sqnr = {layer["name"]: layer["weight"]["sqnr_db"] for layer in report["layers"] if layer["quantized"]}
+        sqnr = {layer["name"]: layer["weight"]["sqnr_db"] for layer in report["layers"] if layer["status"] == "quantized"}
         taken = [row for row in rows if row["quantized"]]
         self.assertEqual({row["layer"] for row in taken}, set(sqnr))
         for row in taken:

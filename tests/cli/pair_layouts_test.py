@@ -36,8 +36,8 @@ class LayoutPair(PairCase):
                 report, _ = self.report(MODELS / model, out)
                 self.assertEqual(report["run"]["warnings"], [])
                 self.assertEqual(report["unmatched"], [])
-                expected = {x["name"]: x["weight"] for x in run["layers"] if x["quantized"]}
-                found = {x["name"]: x["weight"] for x in report["layers"] if x["quantized"]}
+                expected = {x["name"]: x["weight"] for x in run["layers"] if x["status"] == "quantized"}
+                found = {x["name"]: x["weight"] for x in report["layers"] if x["status"] == "quantized"}
                 self.assertEqual(set(found), set(expected))
                 for name, weight in found.items():
                     self.assertEqual(weight["format"], expected[name]["format"].removesuffix("_block"))
