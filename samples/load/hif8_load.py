@@ -223,7 +223,8 @@ class Checkpoint:
         weight = name.removesuffix(".bias") + ".weight"
         if not name.endswith(".bias") or self.quantization.get("layout") != "cann" or weight not in self.tensors:
             return values
-        return values * self.scale_of(weight)[1].float().reshape(-1) if self.tensors[weight][0] == "U8" else values
+        kind, scale = self.scale_of(weight) or (None, None)
+        return values * scale.float().reshape(-1) if self.tensors[weight][0] == "U8" and kind != "U8" else values
 
     def decode(self, name, kind, codes, scale_kind, scale):
         tables = {"F8_E4M3": E4M3, "F8_E5M2": E5M2, "U8": HIF8}
