@@ -166,6 +166,28 @@ class LayoutsTest(CalibrateCase):
         self.assertEqual(kept("--set", "policy=cann")[name], reason)
         self.assertNotIn(name, kept("--layout", "cann", "--set", "policy=none"))
 
+    def test_a_bias_in_another_file_stands_behind_its_weight(self):
+        source, _ = read_file(MODELS / "random-qwen2" / "model.safetensors")
+        model = self.folder / "two"
+        model.mkdir()
+        shutil.copy(MODELS / "random-qwen2" / "config.json", model)
+        names = {name: f"model-0000{1 + name.endswith('.bias')}-of-00002.safetensors" for name in source}
+        for file in set(names.values()):
+            write_file(model / file, {name: entry for name, entry in source.items() if names[name] == file})
+        (model / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": names}))
+        args = ("--recipe", "cast", "--layout", "cann")
+        self.quantize(MODELS / "random-qwen2", *args)
+        one = tensors(self.out)
+        self.quantize(model, *args)
+        self.assertEqual(tensors(self.out), one)
+        index = json.loads((self.out / "model.safetensors.index.json").read_text())["weight_map"]
+        self.assertEqual(set(index), set(one))
+        self.assertEqual(index["model.layers.0.self_attn.q_proj.bias"], "model-00001-of-00002.safetensors")
+        for k in (1, 2):
+            self.run_program(model, *args, "--shards", f"{k}/2", "-o", self.folder / f"part{k}")
+        self.run_program("merge", self.folder / "part1", self.folder / "part2", "-o", self.folder / "merged", "--source", model)
+        self.assertEqual(tensors(self.folder / "merged"), one)
+
     def test_parts_are_the_whole(self):
         recipe = self.recipe("version: 1\nweights: {format: int8}\nactivations: {format: int8, granularity: token}\n")
         for layout in ("cann", "ascendv1"):

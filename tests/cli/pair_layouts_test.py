@@ -69,7 +69,7 @@ class LayoutPair(PairCase):
         # MXFP4: +-1 (2 and 10), the first of two in the low half, scale 2^-1.
         nibbles = np.where(two < 0, 10, 2).astype("u1")
         written["layers.0.ffn.experts.0.w1.weight"] = ("I8", [4, 32], (nibbles[:, ::2] | nibbles[:, 1::2] << 4).tobytes())
-        written["layers.0.ffn.experts.0.w1.scale"] = ("U8", [4, 2], bytes([126] * 8))
+        written["layers.0.ffn.experts.0.w1.scale"] = ("F8_E8M0", [4, 2], bytes([126] * 8))
         # FP8 in blocks: +-1 (0x38), one block.
         written["layers.0.attn.wkv.weight"] = ("F8_E4M3", [4, 64], np.where(three < 0, 0xB8, 0x38).astype("u1").tobytes())
         written["layers.0.attn.wkv.scale"] = ("F32", [1, 1], np.float32([0.5]).tobytes())

@@ -191,7 +191,7 @@ overrides:
   EXPECT_EQ(rules.Resolve(q_and_v).weights.rule, "mse");
   EXPECT_THAT(rules.KeptBecause(std::vector<std::string>{"a.q_proj", "a.k_proj"}),
               HasSubstr("matches keep 'k_proj'"));
-  EXPECT_EQ(rules.PlaceOf("weights.rule", "a.v_proj"), "r.yaml:5:37");
+  EXPECT_EQ(rules.PlaceOf("weights.rule", "a.v_proj"), "r.yaml:5:39");
   EXPECT_EQ(rules.PlaceOf("weights.rule", "a.q_proj"), "");
 }
 

@@ -44,6 +44,8 @@ std::string ShardFingerprint(const OutputShard& shard, const CheckpointPlan& pla
   for (const OutputTensor& tensor : shard.tensors) {
     const CheckpointTensor* const scale = tensor.source == nullptr ? nullptr : tensor.source->scale;
     if (scale != nullptr && scale->shard != shard.source) UpdateWithStamp(*scale->shard, &hasher);
+    const CheckpointTensor* const bias = tensor.bias;
+    if (bias != nullptr && bias->shard != shard.source) UpdateWithStamp(*bias->shard, &hasher);
     hasher.Update(tensor.entry.name + std::string(tensor.entry.type()) +
                   ShapeText(tensor.entry.shape));
     hasher.Update(std::as_bytes(std::span(tensor.values)));

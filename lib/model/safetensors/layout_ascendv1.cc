@@ -182,7 +182,8 @@ class AscendV1 : public CheckpointLayout {
       for (size_t i = 0; i < values.size(); ++i) values[i] /= encoded.scales[i] * input_scale;
       return NumberBytes(values, DType::kI32);
     };
-    tensors->push_back(MadeTensor(layer, name + ".quant_bias", DType::kI32, {rows}, quant_bias));
+    tensors->push_back(
+        MadeTensor(layer, name + ".quant_bias", DType::kI32, {rows}, quant_bias, bias));
     tensors->push_back(ValueTensor(name + ".input_scale", DType::kF32, {1}, {input_scale}));
     tensors->push_back(ValueTensor(name + ".input_offset", DType::kF32, {1}, {0.0F}));
   }

@@ -150,7 +150,8 @@ class Cann : public CheckpointLayout {
         }
         return NumberBytes(values, DType::kF32);
       };
-      tensors.push_back(MadeTensor(layer, bias->name(), DType::kF32, bias->entry->shape, divide));
+      tensors.push_back(
+          MadeTensor(layer, bias->name(), DType::kF32, bias->entry->shape, divide, bias));
     }
     return tensors;
   }

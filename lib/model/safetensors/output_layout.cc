@@ -144,9 +144,11 @@ OutputTensor CodesTensor(const QuantizedLayer& layer, const std::string& name) {
 
 OutputTensor MadeTensor(const QuantizedLayer& layer, const std::string& name, DType dtype,
                         Shape shape,
-                        std::function<std::vector<std::byte>(const EncodedWeight&)> make) {
+                        std::function<std::vector<std::byte>(const EncodedWeight&)> make,
+                        const CheckpointTensor* bias) {
   OutputTensor tensor = OfWeight(layer, Kind::kMade, name, dtype, std::move(shape));
   tensor.make = std::move(make);
+  tensor.bias = bias;
   return tensor;
 }
 

@@ -26,6 +26,7 @@ struct OutputTensor {
   Kind kind = Kind::kCopy;
   SafetensorsEntry entry = {};               // name, dtype and shape as written
   const CheckpointTensor* source = nullptr;  // that it is read from; null: none
+  const CheckpointTensor* bias = nullptr;    // that `make` reads too, in any shard; null: none
   int weight = -1;
   std::vector<float> values = {};
   std::function<std::vector<std::byte>(const EncodedWeight&)> make = {};
@@ -50,10 +51,11 @@ OutputTensor ScalesTensor(const QuantizedLayer& layer, const std::string& name);
 // These numbers, or the one for all elements.
 OutputTensor ValueTensor(const std::string& name, DType dtype, Shape shape,
                          std::vector<float> values);
-// Made of the codes and scales of the layer's weight.
+// Made of the codes and scales of the layer's weight, and of `bias` where that is given.
 OutputTensor MadeTensor(const QuantizedLayer& layer, const std::string& name, DType dtype,
                         Shape shape,
-                        std::function<std::vector<std::byte>(const EncodedWeight&)> make);
+                        std::function<std::vector<std::byte>(const EncodedWeight&)> make,
+                        const CheckpointTensor* bias = nullptr);
 
 // The numbers in that type, floats or I32 (rounded to nearest).
 std::vector<std::byte> NumberBytes(std::span<const float> values, DType dtype);
