@@ -66,9 +66,7 @@ const std::map<std::string, std::string>& KeptNames() {
 
 // DeepSeek-V4 as it is published, with names of its own.
 bool HasNativeNames(const Checkpoint& source) {
-  return std::any_of(source.layers().begin(), source.layers().end(), [](const Layer& layer) {
-    return layer.name.starts_with("layers.") && layer.name.ends_with(".attn.wq_a");
-  });
+  return source.Find("layers.0.attn.wq_a.weight") != nullptr;
 }
 
 std::string ScaleName(const QuantizedLayer& layer) {

@@ -229,6 +229,7 @@ Json LayerTargets(const Checkpoint& source, const std::vector<int>& layers,
                   const std::map<std::string, std::string>& merged) {
   const std::vector<const Layer*> all = AllLayers(source);
   std::vector<const Layer*> own;
+  own.reserve(layers.size());
   for (const int layer : layers) own.push_back(all[static_cast<size_t>(layer)]);
   Json targets = Json::array();
   AddTargets(LinearNames(own), CountPatterns(LinearNames(all)), &targets);
