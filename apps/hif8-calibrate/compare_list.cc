@@ -31,8 +31,7 @@ class ListParser {
 
  private:
   void AddRule(const std::string& format, const std::string& rule) {
-    const std::optional<TileScales> tiles = context_.formats.Get(format).tile_scales();
-    if (tiles && tiles->encoding == ScaleEncoding::kE8M0) {
+    if (context_.formats.Get(format).scale_encoding() == ScaleEncoding::kE8M0) {
       throw UsageError("--compare: '" + format + ":" + rule + "': the scales of " + format +
                            " are powers of two that follow from the largest magnitude of each "
                            "group, whatever the rule",

@@ -17,7 +17,7 @@ float FiniteAmax(std::span<const float> values) {
 }  // namespace
 
 float TileScaling::ScaleOf(float amax, const NumberFormat& format) const {
-  if (encoding == ScaleEncoding::kE8M0) return E8M0Value(E8M0FromAmax(amax, format));
+  if (format.scale_encoding() == ScaleEncoding::kE8M0) return E8M0Value(E8M0FromAmax(amax, format));
   if (!(amax > 0)) return 1;
   const float scale = std::max(amax / target, std::numeric_limits<float>::min());
   return power_of_two ? CeilPowerOfTwo(scale) : scale;

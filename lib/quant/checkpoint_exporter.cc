@@ -20,7 +20,7 @@ class Written : public WrittenWeights {
   WrittenWeight Read(int weight) const override {
     const WeightPlan& plan = plan_.weights.at(weight);
     const std::string& name = checkpoint_->weights()[static_cast<size_t>(weight)].name;
-    return ReadWrittenWeight(*FileOf(weight), name, std::string(plan.format->name()), plan.layout);
+    return ReadWrittenWeight(*FileOf(weight), name, *plan.format, plan.layout);
   }
 
  private:
@@ -47,21 +47,18 @@ DType ScaleDTypeOf(const WeightPlan& weight) {
 LayerScheme SchemeOf(const Layer& layer, const QuantPlan& plan) {
   LayerScheme scheme;
   const WeightPlan& weight = plan.weights.at(layer.weight);
-  scheme.weight_format = weight.format->name();
-  scheme.weight_bits = weight.format->bits();
+  scheme.weight_format = weight.format;
   scheme.weight_granularity = weight.config.granularity;
   scheme.weight_tile = weight.tile;
   scheme.scale_dtype = ScaleDTypeOf(weight);
   const auto input = plan.activations.find(layer.activation);
   if (input != plan.activations.end()) {
     const OperandPlan& operand = input->second;
-    scheme.input_format = operand.format->name();
-    scheme.input_bits = operand.format->bits();
+    scheme.input_format = operand.format;
     scheme.input_granularity = operand.config.granularity;
     scheme.input_dynamic = !operand.NeedsData();
     if (operand.dynamic) {
       scheme.input_tile = operand.dynamic->tile;
-      scheme.input_e8m0 = operand.dynamic->encoding == ScaleEncoding::kE8M0;
     }
   }
   return scheme;

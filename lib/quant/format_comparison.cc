@@ -26,10 +26,11 @@ ScaleParams ParamsFor(const OperandPlan& plan, const NumberFormat& format) {
 // format.
 std::optional<TileScaling> DynamicScaling(const NumberFormat& format, const ScaleParams& params,
                                           const OperandPlan& plan) {
-  if (const std::optional<TileScales> tiles = format.tile_scales()) {
-    return TileScaling{tiles->activation, tiles->encoding, format.DefaultTarget()};
+  if (const TileScales* tiles = format.OwnTiles()) {
+    if (&format == plan.format) return plan.dynamic;
+    return TileScaling{tiles->activation, format.DefaultTarget()};
   }
-  if (!plan.dynamic || plan.format->tile_scales()) return std::nullopt;
+  if (!plan.dynamic || plan.format->storage().tiled) return std::nullopt;
   TileScaling scaling = *plan.dynamic;
   scaling.target = ResolveTarget(format, params);
   return scaling;
@@ -97,7 +98,7 @@ std::optional<FakeQuantize> FormatComparison::MakeRounding(
   const NumberFormat& format = *choice.format;
   const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *operand.rule;
   const ScaleParams params = ParamsFor(operand, format);
-  if (cached && format.tile_scales()) return {};  // a cache has one static scale
+  if (cached && format.storage().tiled) return {};  // a cache has one static scale
   if (choice.rule != nullptr && cached && !rule.traits().caches) return {};
   if (std::optional<TileScaling> dynamic = DynamicScaling(format, params, operand)) {
     const bool mixed = model_.activations()[static_cast<size_t>(index)].mixed_axes;
@@ -129,12 +130,12 @@ EncodedWeight FormatComparison::Encoded(const TensorView& tensor, int index,
   const NumberFormat& format = *choice.format;
   const Weight& weight = model_.weights()[static_cast<size_t>(index)];
   const WeightPlan& plan = plan_.weights.at(index);
-  const std::optional<TileScales> tiles = format.tile_scales();
-  // The plan's own layout belongs to its format where that prescribes one.
-  const bool prescribed = plan.format->tile_scales().has_value();
-  const TileLayout layout = tiles        ? WeightTiles(weight.channels, tiles->weight)
-                            : prescribed ? TileLayout(weight.channels)
-                                         : plan.layout;
+  // Tiles belong to a format where it always has them.
+  const TileScales* tiles = format.OwnTiles();
+  const bool own = &format == plan.format || (tiles == nullptr && !plan.format->storage().tiled);
+  const TileLayout layout = own                ? plan.layout
+                            : tiles != nullptr ? WeightTiles(weight.channels, tiles->weight)
+                                               : TileLayout(weight.channels);
   const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *plan.rule;
   WeightScales solved =
       SolveWeight(weight.name, tensor, layout, rule, format, ParamsFor(plan, format));

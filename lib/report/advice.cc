@@ -145,9 +145,9 @@ std::vector<std::string> KeysOf(const std::string& operand) {
 std::string RuleOf(const std::string& key, const ComparedChoice& choice,
                    const FormatRegistry& formats) {
   const NumberFormat* format = formats.Find(choice.format);
-  const auto tiles = format != nullptr ? format->tile_scales() : std::nullopt;
-  if (!tiles) return choice.rule;
-  const bool by_magnitude = key == "activations" || tiles->encoding == ScaleEncoding::kE8M0;
+  if (format == nullptr || !format->storage().tiled) return choice.rule;
+  const bool by_magnitude =
+      key == "activations" || format->scale_encoding() == ScaleEncoding::kE8M0;
   return by_magnitude ? "max" : choice.rule;
 }
 

@@ -37,7 +37,6 @@ DynamicKernel::DynamicKernel(const DynamicOp& op, Ort::ConstKernelInfo info) : o
     return info.GetAttribute<int64_t>(std::string(name).c_str());
   };
   scaling_.tile = {1, static_cast<size_t>(integer(kTileAttribute))};
-  scaling_.encoding = integer(kE8M0Attribute) != 0 ? ScaleEncoding::kE8M0 : ScaleEncoding::kFp32;
   scaling_.power_of_two = integer(kPowerOfTwoAttribute) != 0;
   scaling_.target = info.GetAttribute<float>(std::string(kTargetAttribute).c_str());
   axis_ = static_cast<int>(integer(kAxisAttribute));

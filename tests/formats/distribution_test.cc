@@ -143,8 +143,8 @@ double MeasuredDb(const Column& column, const std::vector<float>& x) {
   const Shape shape{kChannels, kValues};
   TileLayout layout = TileLayout::PerChannel(shape, 0);
   if (column.scales == "none") layout = TileLayout::PerTensor(shape);
-  if (format.tile_scales()) {
-    layout = TileLayout::Tiles(shape, 0, 1, format.tile_scales()->weight);
+  if (const TileScales* tiles = format.OwnTiles()) {
+    layout = TileLayout::Tiles(shape, 0, 1, tiles->weight);
   }
   std::vector<float> scales(layout.scale_count(), 1.0F);
   const TensorView view{DType::kF32, shape, reinterpret_cast<const std::byte*>(x.data())};

@@ -288,7 +288,7 @@ onnx::FunctionProto MakeDequantizeFunction(const NumberFormat& format, int64_t o
     scale = body.LookUp({256}, powers, scale);
   }
   std::string values;
-  if (format.bits() == 4) {
+  if (format.packed()) {
     std::vector<float> pairs;
     for (size_t byte = 0; byte < 256; ++byte) {
       pairs.push_back(table[byte % 16]);

@@ -52,7 +52,8 @@ OnnxWritten WriteOnnxModel(const OnnxModel& model, const OnnxWritePlan& plan,
 class OnnxArtifact {
  public:
   // Loads folder/model.onnx.
-  static std::unique_ptr<OnnxArtifact> Open(const std::filesystem::path& folder);
+  static std::unique_ptr<OnnxArtifact> Open(const std::filesystem::path& folder,
+                                            const FormatRegistry& formats);
   ~OnnxArtifact();
 
   // By name of the weight in the source model.

@@ -17,8 +17,6 @@
 namespace hif8 {
 namespace {
 
-constexpr std::string_view kPackedFormat = "mxfp4";
-
 // What quantizers add to the name of a tensor for its codes, or for what they are decoded to.
 constexpr std::array<std::string_view, 15> kSuffixes = {"_DequantizeLinear_Output",
                                                         "_DequantizeLinear",
@@ -171,13 +169,15 @@ bool FindLayout(const QuantizedOperand& operand, const Shape& shape,
          Matches(stored->rounding->zero_points, count);
 }
 
-// MX formats are elements in groups that share an exponent.
-std::string FormatOf(const QuantizedOperand& operand, const StoredCodes& stored) {
-  const std::string format(stored.type->format);
-  const bool groups =
-      AreExponents(stored) && operand.block == static_cast<int64_t>(kGroupTile.inputs);
-  if (groups && format == "fp8_e4m3") return "mxfp8";
-  return groups && format == "fp4_e2m1" ? std::string(kPackedFormat) : format;
+// Elements in groups that share an exponent are a format of their own; null where there is none.
+const NumberFormat* FormatOf(const QuantizedOperand& operand, const StoredCodes& stored,
+                             const FormatRegistry& formats) {
+  const NumberFormat* grouped = FindFormat(formats, [&](const NumberFormat& format) {
+    return stored.type->Holds(format) && AreExponents(stored) &&
+           format.scale_encoding() == ScaleEncoding::kE8M0 &&
+           static_cast<int64_t>(format.OwnTiles()->weight.inputs) == operand.block;
+  });
+  return grouped != nullptr ? grouped : stored.type->Format(formats);
 }
 
 bool IsReadOtherwise(const OnnxModel::Impl& model, const Uses& uses, int scope,
@@ -197,7 +197,8 @@ std::string TypeProblem(const StoredCodes& stored, int type) {
 
 // Fills what the operator set knows of codes: all but what a function's codes have.
 bool FindType(const OnnxModel::Impl& model, const Uses& uses, int scope,
-              const QuantizedOperand& operand, StoredCodes* stored) {
+              const QuantizedOperand& operand, const FormatRegistry& formats,
+              StoredCodes* stored) {
   int type = stored->codes->data_type();
   if (operand.rounding) {
     type = operand.rounding->type;
@@ -209,14 +210,17 @@ bool FindType(const OnnxModel::Impl& model, const Uses& uses, int scope,
   stored->type = FindCodeType(type);
   if (stored->type == nullptr || stored->scales == nullptr) {
     stored->problem = TypeProblem(*stored, type);
-  } else {
-    stored->format = FormatOf(operand, *stored);
+  } else if (const NumberFormat* format = FormatOf(operand, *stored, formats)) {
+    stored->format = format->name();
+  } else if (stored->type->bits <= 8) {
+    stored->problem = TypeProblem(*stored, type);
   }
   return true;
 }
 
 std::optional<StoredCodes> Find(const OnnxModel::Impl& model, const Uses& uses, int scope,
-                                const onnx::NodeProto& node, const QuantizedOperand& operand) {
+                                const onnx::NodeProto& node, const QuantizedOperand& operand,
+                                const FormatRegistry& formats) {
   const auto constant = [&](const std::string& name) {
     return model.scopes->FindConstant(scope, name);
   };
@@ -238,9 +242,10 @@ std::optional<StoredCodes> Find(const OnnxModel::Impl& model, const Uses& uses, 
   Shape shape = TensorShape(*stored.codes);
   if (!FormatOfDomain(node.domain()).empty()) {
     stored.format = written.format;
-    stored.packed = stored.format == kPackedFormat;
+    const NumberFormat* format = formats.Find(stored.format);
+    stored.packed = format != nullptr && format->packed();
     if (stored.packed && !shape.empty()) shape.back() = UnpackedColumns(model, scope, node, shape);
-  } else if (!FindType(model, uses, scope, operand, &stored)) {
+  } else if (!FindType(model, uses, scope, operand, formats, &stored)) {
     return std::nullopt;
   }
   stored.layout = TileLayout::PerTensor(shape);
@@ -317,10 +322,13 @@ std::vector<float> StoredZeroPoints(const StoredCodes& stored, const FormatRegis
 }  // namespace
 
 std::vector<StoredCodes> FindStoredCodes(const OnnxModel::Impl& model, const Uses& uses, int scope,
-                                         const onnx::NodeProto& node) {
+                                         const onnx::NodeProto& node,
+                                         const FormatRegistry& formats) {
   std::vector<StoredCodes> found;
   for (const QuantizedOperand& operand : OperandsOf(*model.scopes, uses, scope, node)) {
-    if (auto stored = Find(model, uses, scope, node, operand)) found.push_back(*std::move(stored));
+    if (auto stored = Find(model, uses, scope, node, operand, formats)) {
+      found.push_back(*std::move(stored));
+    }
   }
   return found;
 }

@@ -40,7 +40,8 @@ struct StoredCodes {
 // What a node decodes, whoever wrote it: a function of onnx_functions.h, standard DequantizeLinear
 // with scales per tensor, along one dimension or per block, or an operator on integers.
 std::vector<StoredCodes> FindStoredCodes(const OnnxModel::Impl& model, const Uses& uses, int scope,
-                                         const onnx::NodeProto& node);
+                                         const onnx::NodeProto& node,
+                                         const FormatRegistry& formats);
 
 // One code of the format for each element. Valid as long as the model is. Throws
 // kModel where the file is damaged, as the others do.

@@ -212,7 +212,7 @@ class Writer {
       const int64_t groups = (activation.inputs + edge - 1) / edge;
       inputs.push_back(places_.Places(site.scope, activation.inputs, edge, groups));
     }
-    if (scaling.encoding == ScaleEncoding::kFp32) {
+    if (chosen.format->scale_encoding() == ScaleEncoding::kFp32) {
       inputs.push_back(AddNumber(site, "_target", scaling.target));
     }
     std::string scale = edit_.NewName(site.tensor + "_scale");

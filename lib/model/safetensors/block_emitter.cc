@@ -36,11 +36,9 @@ std::string BlockEmitter::QuantizeDequantize(const std::string& x, const std::st
                                              const QuantizedInput& input) {
   if (input.how->dynamic) {
     const TileScaling& scaling = *input.how->dynamic;
-    const bool power = scaling.encoding == ScaleEncoding::kE8M0;
     return graph_.Node(QuantizeOperator(input), {x},
                        {{std::string(kAxisAttribute), int64_t{input.axis}},
                         {std::string(kTileAttribute), static_cast<int64_t>(scaling.tile.inputs)},
-                        {std::string(kE8M0Attribute), int64_t{power}},
                         {std::string(kPowerOfTwoAttribute), int64_t{scaling.power_of_two}},
                         {std::string(kTargetAttribute), scaling.target}},
                        kQuantizeDomain);

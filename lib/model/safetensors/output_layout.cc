@@ -71,17 +71,18 @@ class Layout {
 
   void AddQuantized(const CheckpointTensor& tensor, int layer) {
     const LayerScheme& scheme = plan_.layers.at(layer);
+    const DType dtype = scheme.weight_format->storage().dtype;
     const Shape& shape = tensor.entry->shape;
     if (plan_.simulated) {
       Mark(&Add(Kind::kSimulated, tensor.name(), OwnDType(tensor), shape), tensor);
       return;
     }
-    if (scheme.weight_bits == 4) {
+    if (scheme.weight_format->packed()) {
       Shape packed = shape;
       packed.back() = static_cast<int64_t>(PackedRowBytes(static_cast<size_t>(shape.back())));
-      Mark(&Add(Kind::kPacked, PackedName(tensor.name()), DType::kU8, packed), tensor);
+      Mark(&Add(Kind::kPacked, PackedName(tensor.name()), dtype, packed), tensor);
     } else {
-      Mark(&Add(Kind::kCodes, tensor.name(), CodeDType(scheme.weight_format), shape), tensor);
+      Mark(&Add(Kind::kCodes, tensor.name(), dtype, shape), tensor);
     }
     Mark(&Add(Kind::kScales, WeightScaleName(tensor.name()), scheme.scale_dtype,
               ScaleShape(tensor, scheme)),
