@@ -18,8 +18,8 @@ FormatStorage E4M3Storage() {
 }  // namespace
 
 std::shared_ptr<const NumberFormat> MakeFp8E4M3Format() {
-  return MakeMinifloatFormat(
-      kE4M3, "fp8_e4m3", "FP8 E4M3 (OCP, FN): up to 448, 4 significant bits", E4M3Storage());
+  return MakeMinifloatFormat(kE4M3, "fp8_e4m3", "FP8 E4M3 (OCP, FN): up to 448, 4 significant bits",
+                             E4M3Storage());
 }
 
 std::shared_ptr<const NumberFormat> MakeFp8E5M2Format() {

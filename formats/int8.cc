@@ -22,21 +22,19 @@ struct Integers {
 // Not written for the standard operator: ONNX Runtime takes INT8 weights of a product for an order
 // to round activations to eight bits as well.
 constexpr Integers kInt8{"int8",
-                     "Symmetric integers, -127 to 127",
-                     8,
-                     -127,
-                     127,
-                     {.dtype = DType::kI8,
-                      .onnx_type = "INT8",
-                      .tiles = kUsualTiles,
-                      .operand_type = "int",
-                      .layer_format = "int-quantized"}};
-constexpr Integers kInt4{"int4",
-                     "Integers of four bits, -8 to 7",
-                     4,
-                     -8,
-                     7,
-                     {.dtype = DType::kOpaque, .onnx_type = "INT4", .operand_type = "int"}};
+                         "Symmetric integers, -127 to 127",
+                         8,
+                         -127,
+                         127,
+                         {.dtype = DType::kI8,
+                          .onnx_type = "INT8",
+                          .tiles = kUsualTiles,
+                          .operand_type = "int",
+                          .layer_format = "int-quantized"}};
+constexpr Integers kInt4{
+    "int4", "Integers of four bits, -8 to 7",
+    4,      -8,
+    7,      {.dtype = DType::kOpaque, .onnx_type = "INT4", .operand_type = "int"}};
 
 std::vector<float> TableOf(const Integers& integers) {
   const int count = 1 << integers.bits;

@@ -6,23 +6,21 @@
 namespace hif8 {
 namespace {
 
-constexpr std::array<TileScales, 2> kMxfp8Tiles{
-    kGroupsOf32, TileScales{Granularity::kBlock, {32, 32}, {1, 32}}};
+constexpr std::array<TileScales, 2> kMxfp8Tiles{kGroupsOf32,
+                                                TileScales{Granularity::kBlock, {32, 32}, {1, 32}}};
 constexpr std::array<TileScales, 1> kMxfp4Tiles{kGroupsOf32};
 
 }  // namespace
 
 std::shared_ptr<const NumberFormat> MakeMxfp8Format() {
-  return MakeMinifloatFormat(
-      kE4M3, "mxfp8",
-      "OCP MXFP8: E4M3, one power of two per 32 elements",
-      {.dtype = DType::kF8E4M3,
-       .onnx_type = "FLOAT8E4M3FN",
-       .scale_encoding = ScaleEncoding::kE8M0,
-       .tiles = kMxfp8Tiles,
-       .tiled = true,
-       .layer_format = "mxfp8-quantized",
-       .scale_dtype = "torch.uint8"});
+  return MakeMinifloatFormat(kE4M3, "mxfp8", "OCP MXFP8: E4M3, one power of two per 32 elements",
+                             {.dtype = DType::kF8E4M3,
+                              .onnx_type = "FLOAT8E4M3FN",
+                              .scale_encoding = ScaleEncoding::kE8M0,
+                              .tiles = kMxfp8Tiles,
+                              .tiled = true,
+                              .layer_format = "mxfp8-quantized",
+                              .scale_dtype = "torch.uint8"});
 }
 
 std::shared_ptr<const NumberFormat> MakeMxfp4Format() {

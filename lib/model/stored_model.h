@@ -69,9 +69,9 @@ std::unique_ptr<StoredModel> OpenStoredModel(const std::filesystem::path& path,
                                              const FormatRegistry& formats,
                                              const ConstantEvaluator& evaluate = nullptr);
 
-// Finds tiles by the shapes of codes and scales: one scale for everything, or dimension by dimension
-// one scale for all, one for each, or one for as many elements as the first of `edges` says that
-// gives that number of scales. False when the shapes do not fit together.
+// Finds tiles by the shapes of codes and scales: one scale for everything, or dimension by
+// dimension one scale for all, one for each, or one for as many elements as the first of `edges`
+// says that gives that number of scales. False when the shapes do not fit together.
 bool FindTiles(const Shape& codes, const Shape& scales, std::span<const int64_t> edges,
                TileLayout* tiles);
 // Returns the edges of all tiles that the formats can have.

@@ -40,7 +40,8 @@ class Written : public WrittenWeights {
 };
 
 DType ScaleDTypeOf(const WeightPlan& weight) {
-  if (weight.format->scale_encoding() == ScaleEncoding::kE8M0) return DType::kU8;
+  const NumberFormat* codes = weight.format->storage().scale_format;
+  if (weight.format->ScalesFollowAmax()) return codes ? codes->storage().dtype : DType::kU8;
   return weight.params.scale_dtype == ScaleDType::kBF16 ? DType::kBF16 : DType::kF32;
 }
 
@@ -56,7 +57,7 @@ LayerScheme SchemeOf(const Layer& layer, const QuantPlan& plan) {
     const OperandPlan& operand = input->second;
     scheme.input_format = operand.format;
     scheme.input_granularity = operand.config.granularity;
-    scheme.input_dynamic = !operand.NeedsData();
+    scheme.input_dynamic = operand.dynamic.has_value() || !operand.NeedsData();
     if (operand.dynamic) {
       scheme.input_tile = operand.dynamic->tile;
     }
@@ -84,8 +85,10 @@ uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::file
       plan.cache_scales[index] = activation->second.scale;
       continue;
     }
-    plan.layers[index] = SchemeOf(layer, request.plan);
-    if (!plan.layers[index].input_dynamic) plan.input_scales[index] = activation->second.scale;
+    const LayerScheme& scheme = plan.layers[index] = SchemeOf(layer, request.plan);
+    const bool global = scheme.input_format != nullptr &&
+                        scheme.input_format->scale_encoding() == ScaleEncoding::kCodes;
+    if (global || !scheme.input_dynamic) plan.input_scales[index] = activation->second.scale;
   }
   FinishedWeights finished;
   if (request.finished) {

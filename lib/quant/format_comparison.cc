@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/core/memory.h"
+#include "lib/numeric/scale_codes.h"
 #include "lib/numeric/tile_scaling.h"
 #include "lib/quant/weight_quantizer.h"
 
@@ -98,16 +99,18 @@ std::optional<FakeQuantize> FormatComparison::MakeRounding(
   const NumberFormat& format = *choice.format;
   const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *operand.rule;
   const ScaleParams params = ParamsFor(operand, format);
+  const auto known = written.find(index);
+  const bool own = choice.rule == nullptr && &format == operand.format && known != written.end();
   if (cached && format.storage().tiled) return {};  // a cache has one static scale
   if (choice.rule != nullptr && cached && !rule.traits().caches) return {};
   if (std::optional<TileScaling> dynamic = DynamicScaling(format, params, operand)) {
     const bool mixed = model_.activations()[static_cast<size_t>(index)].mixed_axes;
     if (mixed || (choice.rule != nullptr && !rule.traits().tiles)) return {};
+    if (own) return operand.With(known->second.choice);
+    dynamic->global_scale = GlobalScale(format, record.amax(), dynamic->target);
     return FakeQuantize{&format, 1, {}, dynamic};
   }
   if (rule.traits().needs_data && record.count() == 0) return {};
-  const auto known = written.find(index);
-  const bool own = choice.rule == nullptr && &format == operand.format && known != written.end();
   const ScaleChoice chosen = own ? known->second.choice : rule.Solve(record, format, params);
   FakeQuantize rounding{&format, chosen.scale, {}, {}};
   if (operand.config.clip && rule.traits().needs_data) rounding.clip = chosen.reference;
@@ -139,7 +142,7 @@ EncodedWeight FormatComparison::Encoded(const TensorView& tensor, int index,
   const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *plan.rule;
   WeightScales solved =
       SolveWeight(weight.name, tensor, layout, rule, format, ParamsFor(plan, format));
-  return EncodeWeight(tensor, layout, std::move(solved.scales), format);
+  return EncodeWeight(tensor, layout, std::move(solved.scales), format, solved.global_scale);
 }
 
 void FormatComparison::CompareWeights() {

@@ -178,10 +178,9 @@ class Planner {
     const TileScales* tiles = TilesOf(format, config.granularity, "weights");
     if (tiles != nullptr) {
       config.granularity = tiles->granularity;
-      if (format.scale_encoding() == ScaleEncoding::kE8M0 && !Rule(config).traits().tiles) {
+      if (format.ScalesFollowAmax() && !Rule(config).traits().tiles) {
         throw UsageError("weights of format '" + config.format + "' with rule '" + config.rule +
-                             "': its scales are powers of two that follow from the largest "
-                             "magnitude of each group",
+                             "': its scales follow from the largest magnitude of each group",
                          "use rule " + std::string(TileRule().name()) + " for these layers");
       }
     }
@@ -211,15 +210,17 @@ class Planner {
   OperandPlan MakeActivation(const Activation& activation, OperandConfig config) const {
     const NumberFormat& format = context_.formats.Get(config.format);
     const TileScales* tiles = TilesOf(format, config.granularity, "activations");
+    const bool coded = format.scale_encoding() == ScaleEncoding::kCodes;
     if (format.storage().tiled) {
       config.granularity = tiles->granularity;
       // Scales that belong to the format need no data, which is all that `cast` asks for.
-      if (!Rule(config).traits().needs_data) config.rule = TileRule().name();
+      if (!coded && !Rule(config).traits().needs_data) config.rule = TileRule().name();
+    } else if (!Rule(config).traits().needs_data) {
+      config.granularity = Granularity::kTensor;
     }
-    if (!Rule(config).traits().needs_data) config.granularity = Granularity::kTensor;
     OperandPlan plan = MakeOperand(config);
     if (config.granularity == Granularity::kTensor) return plan;
-    if (!plan.rule->traits().tiles) {
+    if (!plan.rule->traits().tiles && (!coded || plan.rule->traits().needs_data)) {
       throw UsageError("activations of format '" + config.format + "' with granularity " +
                            std::string(NameOf(config.granularity)) + " and rule '" + config.rule +
                            "': such scales are found when the model runs",
@@ -232,8 +233,11 @@ class Planner {
                            std::string(NameOf(config.granularity)) + " would suit one of them only",
                        "keep one of these layers, or use granularity tensor for them");
     }
-    plan.dynamic = TileScaling{tiles != nullptr ? tiles->activation : TileScales::Tile{1, kWholeEdge},
-                               ResolveTarget(format, plan.params), config.power_of_two};
+    plan.dynamic =
+        TileScaling{tiles != nullptr ? tiles->activation : TileScales::Tile{1, kWholeEdge},
+                    ResolveTarget(format, plan.params), config.power_of_two};
+    if (coded)
+      plan.params.target = plan.dynamic->target * format.storage().scale_format->MaxFinite();
     return plan;
   }
 
@@ -272,15 +276,20 @@ std::string UnusableBecause(const TensorStats& stats) {
 
 FakeQuantize OperandPlan::With(const ScaleChoice& choice) const {
   FakeQuantize how{format, choice.scale, {}, dynamic};
-  if (config.clip && NeedsData()) how.clip = choice.reference;
+  if (dynamic) {
+    how.dynamic->global_scale = 1 / choice.scale;
+  } else if (config.clip && NeedsData()) {
+    how.clip = choice.reference;
+  }
   return how;
 }
 
 uint64_t StoredBytes(const WeightPlan& plan) {
-  const bool power = plan.format->scale_encoding() == ScaleEncoding::kE8M0;
-  const size_t scale = power ? 1 : plan.params.scale_dtype == ScaleDType::kBF16 ? 2 : 4;
+  const bool bf16 = plan.params.scale_dtype == ScaleDType::kBF16;
+  const size_t scale = plan.format->ScalesFollowAmax() ? 1 : bf16 ? 2 : 4;
+  const size_t global = plan.format->scale_encoding() == ScaleEncoding::kCodes ? 4 : 0;
   const uint64_t code_bits = plan.layout.size() * static_cast<uint64_t>(plan.format->bits());
-  return (code_bits + 7) / 8 + plan.layout.scale_count() * scale;
+  return (code_bits + 7) / 8 + plan.layout.scale_count() * scale + global;
 }
 
 std::vector<bool> QuantPlan::QuantizedLayers() const {

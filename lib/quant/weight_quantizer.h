@@ -18,7 +18,7 @@ struct WeightScales {
   std::vector<float> scales;
   float global_scale = 1;  // as in EncodedWeight
   float amax = 0;          // over the whole tensor
-  std::string note;  // the first fallback that a channel took, or empty
+  std::string note;        // the first fallback that a channel took, or empty
 };
 
 // Throws kModel naming `name` and the element index when a value is not finite.

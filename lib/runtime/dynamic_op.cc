@@ -24,7 +24,7 @@ class DynamicOp : public SameShapeOp<DynamicOp, DynamicKernel> {
   DynamicOp(uint32_t api_version, std::string name, const NumberFormat& format)
       : SameShapeOp(api_version), format_(format), name_(std::move(name)) {}
   const char* GetName() const { return name_.c_str(); }
-  size_t GetInputTypeCount() const { return 1; }
+  size_t GetInputTypeCount() const { return 2; }
 
   const NumberFormat& format_;
 
@@ -44,8 +44,11 @@ DynamicKernel::DynamicKernel(const DynamicOp& op, Ort::ConstKernelInfo info) : o
 
 void DynamicKernel::Compute(Ort::KernelContext context) const {
   const TensorView x = ViewOf(context.GetInput(0));
+  const TensorView scale = ViewOf(context.GetInput(1));
   auto* y = context.GetOutput(0, x.shape).GetTensorMutableData<float>();
-  QuantizeDequantizeDynamic(op_.format_, scaling_, axis_, x.shape,
+  TileScaling scaling = scaling_;
+  scaling.global_scale = 1 / *reinterpret_cast<const float*>(scale.data);
+  QuantizeDequantizeDynamic(op_.format_, scaling, axis_, x.shape,
                             {reinterpret_cast<const float*>(x.data), x.size()}, {y, x.size()});
 }
 

@@ -8,6 +8,7 @@
 
 #include "formats/builtin.h"
 #include "lib/model/onnx/onnx_writer.h"
+#include "lib/numeric/scale_codes.h"
 #include "tests/model/onnx_builder.h"
 #include "tests/model/onnx_quantize.h"
 #include "tests/model/onnx_stock.h"
@@ -33,7 +34,7 @@ std::vector<Scheme> Schemes() {
         schemes.push_back({name + "_" + std::string(NameOf(own.granularity)),
                            name,
                            own.weight,
-                           {own.activation, format.DefaultTarget()}});
+                           {own.activation, format.DefaultTarget(), false, 3.7F}});
       }
       continue;
     }
@@ -41,12 +42,9 @@ std::vector<Scheme> Schemes() {
     const TileScales& blocks = *format.TilesFor(Granularity::kBlock);
     const float target = format.TokenTarget();
     schemes.push_back({name + "_token", name, {1, kWholeEdge}, {.target = target}});
+    schemes.push_back({name + "_group", name, groups.weight, {groups.activation, target, true}});
     schemes.push_back(
-        {name + "_group", name, groups.weight, {groups.activation, target, true}});
-    schemes.push_back({name + "_tensor",
-                       name,
-                       {kWholeEdge, kWholeEdge},
-                       {blocks.activation, target}});
+        {name + "_tensor", name, {kWholeEdge, kWholeEdge}, {blocks.activation, target}});
   }
   return schemes;
 }
@@ -61,8 +59,12 @@ EncodedWeight Encode(const OnnxModel& model, int index, const Scheme& scheme) {
                        ? TileLayout(ChannelLayout::PerTensor(weight.size()))
                        : WeightTiles(weight.channels, scheme.weight);
   const Tensor values = model.ReadWeight(index);
+  std::vector<float> buffer;
+  float amax = 0;
+  for (const float value : AsFloats(values.view, &buffer)) amax = std::max(amax, std::fabs(value));
+  encoded.global_scale = GlobalScale(format, amax, format.DefaultTarget());
   encoded.scales = FindScales(values.view, encoded.layout, format,
-                              {scheme.weight, format.DefaultTarget()});
+                              {scheme.weight, format.DefaultTarget(), false, encoded.global_scale});
   encoded.codes.resize(encoded.layout.size());
   EncodeTiles(format, values.view, encoded.layout, encoded.scales, encoded.codes);
   return encoded;

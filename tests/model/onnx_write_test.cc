@@ -275,7 +275,8 @@ TEST(OnnxWrite, ExternalDataIsSelfContained) {
   EXPECT_THAT(result["y"].values, Pointwise(FloatNear(1e-4F), y));
   EXPECT_THAT(result["z"].values,
               Pointwise(FloatNear(1e-4F), Product(x, Numbers(64 * 48, 2), 1, 64, 48)));
-  EXPECT_EQ(OnnxArtifact::Open(moved.path(), BuiltinFormats())->ReadCodes("w").codes, quantizer.Encode(0).codes);
+  EXPECT_EQ(OnnxArtifact::Open(moved.path(), BuiltinFormats())->ReadCodes("w").codes,
+            quantizer.Encode(0).codes);
 }
 
 TEST(OnnxWrite, SameBytesWhereverTheWeightsCameFrom) {

@@ -14,11 +14,11 @@
 namespace hif8 {
 
 struct CodeType {
-  int type;            // ONNX's number
-  int signed_type;     // that of codes of a format: the integers with a sign in the place of others
+  int type;         // ONNX's number
+  int signed_type;  // that of codes of a format: the integers with a sign in the place of others
   int bits;
-  uint8_t flip = 0;         // what a stored code is to be XORed with to be signed_type's, and how
-                            // far it is above it
+  uint8_t flip = 0;          // what a stored code is to be XORed with to be signed_type's, and how
+                             // far it is above it
   CodeRange range = {0, 0};  // of integers, as stored
 
   bool IsInteger() const { return range.least < range.most; }

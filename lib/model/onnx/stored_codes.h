@@ -23,8 +23,9 @@ struct StoredCodes {
   const CodeType* type = nullptr;  // null: UINT8 codes of a function
   const onnx::TensorProto* codes = nullptr;
   const onnx::TensorProto* scales = nullptr;
-  const onnx::TensorProto* zero_points = nullptr;  // null: all zero
-  const onnx::TensorProto* factor = nullptr;       // every scale is multiplied by it, or null
+  const onnx::TensorProto* zero_points = nullptr;   // null: all zero
+  const onnx::TensorProto* factor = nullptr;        // every scale is multiplied by it, or null
+  const onnx::TensorProto* global_scale = nullptr;  // of a function: divided by it, or null
   // `codes` are floats, which become codes when the network runs: with these.
   struct Rounding {
     const onnx::TensorProto* scales = nullptr;

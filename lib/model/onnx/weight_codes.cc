@@ -9,6 +9,7 @@
 #include "lib/model/onnx/functions.h"
 #include "lib/model/onnx/scale_shape.h"
 #include "lib/numeric/packed_codes.h"
+#include "lib/numeric/scale_codes.h"
 
 namespace hif8 {
 namespace {
@@ -96,11 +97,10 @@ std::string WeightCodes::StoreCodes(const Site& site) {
 
 std::string WeightCodes::StoreScales(const Site& site) {
   const std::span<const float> scales = site.encoded.scales;
-  if (site.format.scale_encoding() == ScaleEncoding::kE8M0) {
-    std::vector<uint8_t> exponents;
-    for (const float scale : scales) exponents.push_back(E8M0Code(scale));
+  if (site.format.ScalesFollowAmax()) {
+    const auto codes = ScaleCodes(site.format, scales, site.encoded.global_scale);
     return StoreTensor(site, "_scale", onnx::TensorProto::UINT8, site.shapes.scales,
-                       std::as_bytes(std::span(exponents)));
+                       std::as_bytes(std::span(codes)));
   }
   Shape shape = site.shapes.scales;
   if (site.axis && !shape.empty()) shape = {static_cast<int64_t>(scales.size())};
@@ -111,8 +111,13 @@ onnx::NodeProto WeightCodes::Dequantize(const Site& site, const std::string& cod
                                         const std::string& scales, const std::string& output) {
   const std::string& format = site.encoded.format;
   if (!site.axis) {
+    std::vector<std::string> inputs = {codes, scales};
+    if (site.format.scale_encoding() == ScaleEncoding::kCodes) {
+      inputs.push_back(StoreTensor(site, "_global_scale", onnx::TensorProto::FLOAT, {},
+                                   std::as_bytes(std::span(&site.encoded.global_scale, 1))));
+    }
     onnx::NodeProto node = functions_.Call(format, kDequantizeFunction, MakeDequantizeFunction,
-                                           {codes, scales}, output);
+                                           std::move(inputs), output);
     node.set_doc_string(site.weight.name);
     return node;
   }

@@ -22,16 +22,19 @@ Json Operand(const NumberFormat& format, Granularity granularity, TileScales::Ti
   // A block of one row is what other programs call a group.
   if (granularity == Granularity::kBlock && tile.rows == 1) granularity = Granularity::kGroup;
   const FormatStorage& storage = format.storage();
+  // Scales of groups that are stored over one scale of the tensor, which is static.
+  const bool coded = storage.scale_encoding == ScaleEncoding::kCodes;
   Json json = {{"num_bits", format.bits()},
                {"type", storage.operand_type},
-               {"strategy", NameOf(granularity)},
+               {"strategy", (coded ? "tensor_" : "") + std::string(NameOf(granularity))},
                {"symmetric", true},
                {"dynamic", dynamic},
-               {"observer", dynamic ? "memoryless" : "minmax"},
+               {"observer", dynamic && !coded ? "memoryless" : "minmax"},
                {"observer_kwargs", Json::object()},
                {"group_size", nullptr},
                {"block_structure", nullptr},
                {"actorder", nullptr}};
+  if (coded && dynamic) json["dynamic"] = "local";
   if (granularity == Granularity::kGroup) json["group_size"] = tile.inputs;
   if (granularity == Granularity::kBlock) json["block_structure"] = {tile.rows, tile.inputs};
   if (!storage.scale_dtype.empty()) json["scale_dtype"] = storage.scale_dtype;

@@ -24,9 +24,10 @@ namespace {
 constexpr std::string_view kPacked = "_packed";
 
 // What a quantized module or attention has besides its codes.
-constexpr std::array<std::string_view, 9> kParts = {
-    ".weight_scale", ".weight_scale_inv", ".input_scale",  ".output_scale", ".k_scale",
-    ".v_scale",      ".kv_latent_scale",  ".k_rope_scale", ".weight_shape"};
+constexpr std::array<std::string_view, 11> kParts = {
+    ".weight_scale", ".weight_scale_inv", ".weight_global_scale", ".input_scale",
+    ".k_scale",      ".v_scale",          ".input_global_scale",  ".output_scale",
+    ".k_rope_scale", ".kv_latent_scale",  ".weight_shape"};
 
 struct Source {
   const SafetensorsFile* shard = nullptr;
@@ -77,7 +78,12 @@ class StoredCheckpoint : public StoredModel {
     const Source& source = scales_[index];
     if (source.entry == nullptr || tensors_[index].format.empty()) return {};
     const Tensor stored = source.shard->Read(*source.entry);
-    return ScaleNumbers(formats_.Get(tensors_[index].format), stored.view);
+    Tensor global;
+    if (const Source* found = Find(GlobalScaleName(tensors_[index].name))) {
+      global = found->shard->Read(*found->entry);
+    }
+    return ScaleNumbers(formats_.Get(tensors_[index].format), stored.view,
+                        global.view.data != nullptr ? global.view : kNoGlobalScale);
   }
 
  private:
@@ -111,7 +117,12 @@ class StoredCheckpoint : public StoredModel {
       if (!suffix.starts_with(".weight") && !suffix.starts_with(".input")) return true;
       return Find(module + ".weight") != nullptr || Find(module + ".weight_packed") != nullptr;
     }
-    return name.ends_with("_scale") && Find(name.substr(0, name.rfind('_'))) != nullptr;
+    for (const std::string_view suffix : {"_global_scale", "_scale"}) {
+      if (!name.ends_with(suffix)) continue;
+      const std::string tensor = name.substr(0, name.size() - suffix.size());
+      if (Find(tensor) != nullptr || Find(PackedName(tensor)) != nullptr) return true;
+    }
+    return false;
   }
 
   const Source* ScalesOf(const std::string& name) const {
@@ -160,6 +171,9 @@ class StoredCheckpoint : public StoredModel {
     const CodesInFile codes{tensor->dtype, packed, scale_type, plain_format_};
     const NumberFormat* format = FindFormat(formats_, codes);
     tensor->bytes += scales.entry->bytes();
+    if (const Source* global = Find(GlobalScaleName(tensor->name))) {
+      tensor->bytes += global->entry->bytes();
+    }
     if (format != nullptr &&
         FindTiles(tensor->shape, scales.entry->shape, edges_, &tensor->tiles)) {
       tensor->format = format->name();

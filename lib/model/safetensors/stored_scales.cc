@@ -1,22 +1,25 @@
 #include "lib/model/safetensors/stored_scales.h"
 
-#include "lib/numeric/block_scale.h"
+#include "lib/numeric/scale_codes.h"
 
 namespace hif8 {
 
 bool AreScales(const NumberFormat& format, DType dtype) {
-  return format.scale_encoding() == ScaleEncoding::kE8M0 ? dtype == DType::kU8 : IsFloat(dtype);
+  if (!format.ScalesFollowAmax()) return IsFloat(dtype);
+  const NumberFormat* codes = format.storage().scale_format;
+  return dtype == (codes != nullptr ? codes->storage().dtype : DType::kU8);
 }
 
-std::vector<float> ScaleNumbers(const NumberFormat& format, const TensorView& stored) {
+std::vector<float> ScaleNumbers(const NumberFormat& format, const TensorView& stored,
+                                const TensorView& global) {
+  if (format.ScalesFollowAmax()) {
+    float global_scale = 1;
+    if (global.size() > 0) ConvertToFloat(global.dtype, global.data, 1, &global_scale);
+    const auto* codes = reinterpret_cast<const uint8_t*>(stored.data);
+    return ScaleValues(format, {codes, stored.size()}, global_scale);
+  }
   std::vector<float> numbers(stored.size());
-  if (format.scale_encoding() == ScaleEncoding::kFp32) {
-    ConvertToFloat(stored.dtype, stored.data, numbers.size(), numbers.data());
-    return numbers;
-  }
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    numbers[i] = E8M0Value(static_cast<uint8_t>(stored.data[i]));
-  }
+  ConvertToFloat(stored.dtype, stored.data, numbers.size(), numbers.data());
   return numbers;
 }
 

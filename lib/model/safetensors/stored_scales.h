@@ -12,7 +12,11 @@ namespace hif8 {
 // Returns whether scales of the format are stored in that type.
 bool AreScales(const NumberFormat& format, DType dtype);
 // Returns the numbers that stored scales of the format stand for; AreScales is true of their type.
-std::vector<float> ScaleNumbers(const NumberFormat& format, const TensorView& stored);
+// `global`: one float that they are stored over, of kCodes; else without elements.
+std::vector<float> ScaleNumbers(const NumberFormat& format, const TensorView& stored,
+                                const TensorView& global);
+// What `global` is where there is none.
+inline const TensorView kNoGlobalScale{DType::kF32, {0}, nullptr};
 
 // Codes of one tensor by their types: a predicate for FindFormat, true of each format that files
 // hold in that way.

@@ -11,9 +11,7 @@
 #include "lib/numeric/packed_codes.h"
 
 namespace hif8 {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 WrittenCheckpoint::WrittenCheckpoint(std::shared_ptr<const Checkpoint> source,
                                      const std::filesystem::path& folder)
@@ -73,7 +71,9 @@ void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& 
     throw ModelError("codes and scales of '" + name + "' are not what was written",
                      "run hif8-calibrate again with --force", folder_.string());
   }
-  const std::vector<float> scales = ScaleNumbers(*format, stored);
+  const bool global = Find(GlobalScaleName(name), &shard) != nullptr;
+  const std::vector<float> scales = ScaleNumbers(
+      *format, stored, global ? ReadTensor(GlobalScaleName(name)).view : kNoGlobalScale);
   const auto* bytes = reinterpret_cast<const uint8_t*>(tensor.data);
   std::span<const uint8_t> codes(bytes + (packed ? 0 : first), count);
   std::vector<uint8_t> unpacked;
@@ -110,7 +110,12 @@ WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& 
                          ShapeText(scales.view.shape) + " of '" + name + "' do not fit the plan",
                      "run hif8-calibrate again with --force", file.path().string());
   }
-  EncodedWeight encoded{std::string(format.name()), layout, ScaleNumbers(format, scales.view), {}};
+  const bool global = file.Find(GlobalScaleName(name)) != nullptr;
+  EncodedWeight encoded;
+  encoded.format = format.name();
+  encoded.layout = layout;
+  encoded.scales =
+      ScaleNumbers(format, scales.view, global ? read(GlobalScaleName(name)).view : kNoGlobalScale);
   const auto* data = reinterpret_cast<const uint8_t*>(codes.view.data);
   if (packed) {
     encoded.codes.resize(layout.size());

@@ -195,7 +195,8 @@ TEST_F(CheckpointWriterTest, CodesAndScalesAreWhatTheEncoderGave) {
   const Weight& weight =
       checkpoint
           ->weights()[static_cast<size_t>(checkpoint->layers()[static_cast<size_t>(q)].weight)];
-  const WrittenWeight back = ReadWrittenWeight(*file, weight.name, Formats().Get("whole"), weight.channels);
+  const WrittenWeight back =
+      ReadWrittenWeight(*file, weight.name, Formats().Get("whole"), weight.channels);
   EXPECT_EQ(std::string(back.codes.begin(), back.codes.end()),
             written.at("model.layers.2.self_attn.q_proj.weight").data);
   EXPECT_EQ(back.scales,
@@ -336,8 +337,9 @@ TEST_F(CheckpointWriterTest, FinishedShardsOfAnInterruptedRunAreTakenOver) {
                     const fs::path file = out_.path() / (told.empty() ? first : second);
                     for (const int index : weights) {
                       const Weight& weight = checkpoint->weights()[static_cast<size_t>(index)];
-                      const WrittenWeight read = ReadWrittenWeight(
-                          *SafetensorsFile::Open(file), weight.name, Formats().Get("whole"), weight.channels);
+                      const WrittenWeight read =
+                          ReadWrittenWeight(*SafetensorsFile::Open(file), weight.name,
+                                            Formats().Get("whole"), weight.channels);
                       EXPECT_EQ(read.codes.size(), weight.size());
                     }
                     told.insert(told.end(), weights.begin(), weights.end());
