@@ -5,7 +5,7 @@
 
 namespace hif8 {
 
-// What is left to a rule is SolveAmax.
+// Solves everything but SolveAmax, which is left to each rule.
 class AmaxRule : public Calibrator, public AmaxSolver {
  public:
   const AmaxSolver* amax_solver() const final { return this; }
@@ -15,7 +15,7 @@ class AmaxRule : public Calibrator, public AmaxSolver {
                     const ScaleParams& params) const final;
 };
 
-// The largest magnitude of finite values.
+// Returns the largest magnitude of finite values.
 float Amax(std::span<const float> values);
 
 }  // namespace hif8

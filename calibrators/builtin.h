@@ -5,7 +5,7 @@
 
 namespace hif8 {
 
-// All of them, by the names that recipes use. Thread-safe; lives as long as the process.
+// Returns all of them, by the names that recipes use. Thread-safe; lives as long as the process.
 const CalibratorRegistry& BuiltinCalibrators();
 
 }  // namespace hif8

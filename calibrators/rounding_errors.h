@@ -14,8 +14,8 @@
 
 namespace hif8 {
 
-// How a format whose values are evenly spaced within each binary exponent rounds at scales that are
-// powers of two apart.
+// Tabulates how a format whose values are evenly spaced within each binary exponent rounds at
+// scales that are powers of two apart.
 class RoundingTables {
  public:
   // For scales within `octaves` of one that maps the largest value to about `target`. Nothing for

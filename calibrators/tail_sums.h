@@ -53,13 +53,13 @@ class TailSums {
   // empty.
   void Reset(MagnitudeHistogram* histogram, const RunSummary& summary, uint64_t count);
 
-  // Sum of squares of x - s q(x / s), up to a constant (the spread within bins) that is the same
-  // for all scales and far below it.
+  // Returns the sum of squares of x - s q(x / s), up to a constant (the spread within bins) that
+  // is the same for all scales and far below it.
   double SquaredError(const DecisionSteps& format, double scale) const;
-  // How far SquaredError can be from the truth, the constant aside, wherever in their bins the
-  // values lie.
+  // Bounds how far SquaredError can be from the truth, the constant aside, wherever in their bins
+  // the values lie.
   double Uncertainty(const DecisionSteps& format, double scale) const;
-  // Whether all values lie at their bins' edges, as values of few bits do: no uncertainty then.
+  // True when all values lie at their bins' edges, as values of few bits do: no uncertainty then.
   bool AllAtEdges() const { return all_at_edges_; }
 
   // Sorts the values that the histogram was made of into its bins, for ExactError().
@@ -86,8 +86,8 @@ class TailSums {
   };
 
   size_t size_ = 0;  // of the first three lists, which may be longer
-  // By bits of t, falling from amax's; whole octaves but the first. Of H, and, where all of them
-  // lie in octaves (`chained_`), of P.
+  // Hold segments by bits of t, falling from amax's; whole octaves but the first. Of H, and, where
+  // all of them lie in octaves (`chained_`), of P.
   std::vector<TailSegment> segments_, chains_;
   bool chained_ = false;
   std::vector<double> bounds_;  // how far H can be from the truth, by segment
@@ -109,7 +109,7 @@ class RecordSums {
  public:
   // `bins` rise and are not empty.
   explicit RecordSums(std::span<const MagnitudeBin> bins);
-  // As TailSums::SquaredError.
+  // Computes what TailSums::SquaredError does.
   double SquaredError(const DecisionSteps& format, double scale) const;
 
  private:

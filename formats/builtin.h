@@ -5,10 +5,10 @@
 
 namespace hif8 {
 
-// All that are written, by the names that recipes use. Thread-safe, as the others; live as long as
-// the process.
+// Returns the formats that are written, by the names that recipes use. Thread-safe, as the others;
+// live as long as the process.
 const FormatRegistry& BuiltinFormats();
-// And those that are only read, from files that other programs wrote.
+// Returns those as well that are only read, from files that other programs wrote.
 const FormatRegistry& StoredFormats();
 
 }  // namespace hif8

@@ -23,7 +23,7 @@ enum class Ties { kAway, kEven };
 
 // Every 16-bit number is the upper half of an fp32 magnitude, sticky where ties are even.
 struct CodeRamps {
-  // Where ties go away, half a rank is added by moving base and starts.
+  // Adds half a rank where ties go away, by moving base and starts.
   uint16_t base = 0;
   std::array<uint16_t, 3> start{0x7FFF, 0x7FFF, 0x7FFF};
   std::array<uint16_t, 3> length{};  // length[0] is not used: that ramp reaches the end
@@ -41,14 +41,14 @@ struct CodeRamps {
   uint16_t Largest(Overflow overflow) const { return largest[static_cast<size_t>(overflow)]; }
 };
 
-// The ramps of a sign-magnitude format from the values of its codes. The format must have binades
-// with 2^m values each, m from 0 to 3 rising by one and then perhaps falling to 1, from the
+// Returns the ramps of a sign-magnitude format from the values of its codes. The format must have
+// binades with 2^m values each, m from 0 to 3 rising by one and then perhaps falling to 1, from the
 // smallest positive value on.
 CodeRamps MakeCodeRamps(std::span<const float> table, Ties ties);
 
-// The same codes where ties go away, by look-ups in tables that fit vector registers: the rank of a
-// number is that of its exponent's lower end, plus what the exponent's pattern of rounding makes of
-// the top four fraction bits.
+// Holds the same codes where ties go away, by look-ups in tables that fit vector registers: the
+// rank of a number is that of its exponent's lower end, plus what the exponent's pattern of
+// rounding makes of the top four fraction bits.
 struct RankTables {
   static constexpr int kFractionBits = 4;
   static constexpr size_t kExponents = 64;

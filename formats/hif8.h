@@ -28,12 +28,12 @@
 
 namespace hif8 {
 
-// The value of a code, from its fields.
+// Returns the value of a code, from its fields.
 float DecodeHif8(uint8_t code);
-// The code of x, by the bits of x: slow and plain, the oracle of the vector path.
+// Returns the code of x, by the bits of x: slow and plain, the oracle of the vector path.
 uint8_t EncodeHif8(float x, Overflow overflow);
 
-// The format "hif8".
+// Returns the format "hif8".
 std::shared_ptr<const NumberFormat> MakeHif8Format();
 
 }  // namespace hif8

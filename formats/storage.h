@@ -11,7 +11,7 @@ namespace hif8 {
 inline constexpr TileScales kGroupsOf32{Granularity::kGroup, {1, 32}, {1, 32}};
 // Blocks of weights, groups of activations (DeepSeek-V3).
 inline constexpr TileScales kBlocksOf128{Granularity::kBlock, {128, 128}, {1, 128}};
-// What recipes can ask of formats whose scales do not always belong to tiles.
+// Tiles that recipes can ask for of formats whose scales do not always belong to tiles.
 inline constexpr std::array<TileScales, 2> kUsualTiles{kGroupsOf32, kBlocksOf128};
 
 }  // namespace hif8

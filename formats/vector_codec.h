@@ -25,10 +25,10 @@ struct EncodeJob {
 // Elements [begin, end) one by one: what every other path must equal.
 void EncodeReference(const EncodeJob& job, size_t begin, size_t end);
 
-// The same by the ramps of the format, 16 to 64 elements at a time; where ties go away and the
+// Encodes by the ramps of the format, 16 to 64 elements at a time; where ties go away and the
 // machine has look-ups in 128 bytes, by the tables made from them.
 void EncodeByRamps(const EncodeJob& job, const CodeRamps& ramps, const RankTables& tables);
-// The same for symmetric 8-bit integers.
+// Encodes symmetric 8-bit integers.
 void EncodeIntegers(const EncodeJob& job);
 
 // A run of values to quantize and dequantize; x and y may be the same.

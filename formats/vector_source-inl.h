@@ -25,7 +25,7 @@ using DHalf = hn::RepartitionToWide<DCode>;
 using DWord = hn::RepartitionToWide<DHalf>;
 using DFloat = hn::RebindToFloat<DWord>;
 
-// Where the numbers come from: element i and the following ones as a vector of fp32.
+// Loads numbers of one type: element i and the following ones as a vector of fp32.
 struct FromF32 {
   const float* x;
   HWY_INLINE hn::Vec<DFloat> Load(DFloat d, size_t i) const { return hn::LoadU(d, x + i); }
@@ -54,7 +54,7 @@ struct FromBF16 {
   }
 };
 
-// How numbers are scaled: element i and the following ones, to codes and back.
+// Scales numbers: element i and the following ones, to codes and back.
 struct Unscaled {
   HWY_INLINE hn::Vec<DFloat> Divide(DFloat, hn::Vec<DFloat> x, size_t) const { return x; }
   HWY_INLINE hn::Vec<DFloat> Multiply(DFloat, hn::Vec<DFloat> q, size_t) const { return q; }

@@ -40,7 +40,7 @@ class ConsoleLog : public LogSink {
   void Info(std::string_view message) override;
   void Warn(std::string_view message) override;
   void Progress(std::string_view stage, uint64_t done, uint64_t total) override;
-  // Of an error that ends the program, for the log file alone.
+  // Notes an error that ends the program, for the log file alone.
   void RecordError(std::string_view message);
 
  private:
@@ -93,7 +93,7 @@ class Console {
 // {"error": {"exit_code", "message", "hint", "where", "others": []}}
 std::string ErrorJson(const Error& error);
 
-// "1:05", "2:03:00".
+// Returns "1:05", "2:03:00".
 std::string DurationText(double seconds);
 
 }  // namespace hif8::cli

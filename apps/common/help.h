@@ -15,9 +15,9 @@ std::string FullHelp(const ProgramSpec& spec);
 // completion-bash, completion-zsh, completion-fish, man, markdown. Empty for any other kind.
 std::string Generate(const ProgramSpec& spec, const std::string& kind, const std::string& version);
 
-// "-o, --output FILE".
+// Returns "-o, --output FILE".
 std::string OptionSynopsis(const OptionSpec& option);
-// The help with choices, default and environment variable.
+// Returns the help with choices, default and environment variable.
 std::string OptionHelp(const OptionSpec& option);
 
 struct ExitCode {

@@ -41,7 +41,7 @@ struct OptionSpec {
   bool environment = true;        // HIF8_NAME stands in for it
 
   std::string Flag() const { return "--" + name; }
-  // "HIF8_WEIGHT_SCALE"; empty where the environment has no say.
+  // Returns "HIF8_WEIGHT_SCALE"; empty where the environment has no say.
   std::string EnvironmentName() const;
 };
 

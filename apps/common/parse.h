@@ -21,9 +21,9 @@ struct GivenValue {
 class ParsedOptions {
  public:
   bool Has(const std::string& name) const { return !All(name).empty(); }
-  // A flag that is on.
+  // True when the flag was given.
   bool Flag(const std::string& name) const;
-  // The last value, or `otherwise`.
+  // Returns the last value, or `otherwise`.
   std::string Text(const std::string& name, const std::string& otherwise = "") const;
   // Valid numbers: parsing has checked them.
   std::optional<int64_t> Count(const std::string& name) const;
@@ -31,9 +31,9 @@ class ParsedOptions {
   std::optional<uint64_t> Size(const std::string& name) const;
   const std::vector<GivenValue>& All(const std::string& name) const;
   std::vector<std::string> Texts(const std::string& name) const;
-  // Every value by its option's name.
+  // Returns every value by its option's name.
   const std::map<std::string, std::vector<GivenValue>>& values() const { return values_; }
-  // The command line as it was given, for a person to read.
+  // Returns the command line as it was given, for a person to read.
   const std::string& command() const { return command_; }
 
   void Add(const std::string& name, GivenValue value) { values_[name].push_back(std::move(value)); }

@@ -12,7 +12,7 @@ namespace hif8 {
 // Throws a usage error for a text that is no goal.
 AutoGoal MakeAutoGoal(const std::string& text);
 
-// How the goal was sought; nothing when there was none.
+// Tells how the goal was sought; nothing when there was none.
 std::optional<AutoReport> MakeAutoReport(const Model& model, const PipelineResult& result,
                                          const AutoGoal& goal);
 

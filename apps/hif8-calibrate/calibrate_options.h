@@ -11,7 +11,7 @@ namespace hif8 {
 
 cli::ProgramSpec CalibrateSpec();
 
-// What flags (`stronger`) and environment variables (`weaker`) assign to recipe keys.
+// Lists what flags (`stronger`) and environment variables (`weaker`) assign to recipe keys.
 struct RecipeAssignments {
   std::vector<ConfigAssignment> weaker;
   std::vector<ConfigAssignment> stronger;

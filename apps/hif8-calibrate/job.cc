@@ -211,6 +211,7 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   CheckUse(config, kind->model(), context, console.log());
   if (dry_run) {
     const QuantPlan plan = MakePlan(kind->model(), config, context);
+    kind->MakeExporter()->Check(plan, options.Text("export") == "simulated");
     console.Print(console.json() ? PlanJson(kind->model(), plan) : PlanText(kind->model(), plan));
     return;
   }

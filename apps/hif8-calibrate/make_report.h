@@ -7,10 +7,10 @@
 
 namespace hif8 {
 
-// Everything but `recipe` and `run`, which the caller knows.
+// Returns everything but `recipe` and `run`, which the caller knows.
 Report MakeReport(const Model& model, const PipelineResult& result);
 
-// What a measurement says of the network as a whole.
+// Reports what a measurement says of the network as a whole.
 NetworkReport MakeNetworkReport(const Measurement& measurement);
 
 }  // namespace hif8

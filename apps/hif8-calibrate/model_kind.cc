@@ -75,9 +75,8 @@ class CheckpointKind : public ModelKind {
   const Model& model() const override { return *checkpoint_; }
 
   std::unique_ptr<Exporter> MakeExporter() const override {
-    const std::string fingerprint =
-        checkpoint_->ComputeFingerprint().hash + "\n" + WriteRecipe(config_);
-    return std::make_unique<CheckpointExporter>(checkpoint_, context_.formats, fingerprint);
+    return std::make_unique<CheckpointExporter>(checkpoint_, context_.formats,
+                                                WriteRecipe(config_));
   }
 
   std::unique_ptr<ActivationSource> OpenData(const std::string& data, const std::string& eval_data,

@@ -32,10 +32,10 @@ struct ModelPlace {
   std::optional<CheckpointPart> part;  // only these files are to be written
 };
 
-// A folder or .safetensors file is a checkpoint, everything else an ONNX model. A bare .safetensors
-// file without scales is quantized weight-only, and `config` is changed to say so. `config`,
-// `context` and `log` must outlive the result. Throws kUsage for a part or an architecture of an
-// ONNX model.
+// Opens a folder or .safetensors file as a checkpoint, all else as an ONNX model. A bare
+// .safetensors file without scales is quantized weight-only, and `config` is changed to say so.
+// `config`, `context` and `log` must outlive the result. Throws kUsage for a part or an
+// architecture of an ONNX model.
 std::unique_ptr<ModelKind> OpenModel(const ModelPlace& place, QuantConfig* config,
                                      const ParseContext& context, LogSink& log);
 

@@ -8,11 +8,11 @@
 
 namespace hif8 {
 
-// An aligned table with one line per layer, then totals. Sizes are of weights as stored before and
-// after.
+// Returns an aligned table with one line per layer, then totals. Sizes are of weights as stored
+// before and after.
 std::string PlanText(const Model& model, const QuantPlan& plan);
 
-// The same as one JSON document.
+// Formats the plan as one JSON document.
 std::string PlanJson(const Model& model, const QuantPlan& plan);
 
 }  // namespace hif8

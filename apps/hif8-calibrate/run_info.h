@@ -8,9 +8,9 @@
 
 namespace hif8 {
 
-// Which program ran where and when.
+// Records which program ran, where and when.
 void AddProgramInfo(const cli::ParsedOptions& options, RunReport* run);
-// The same, and what the pipeline did.
+// Records which program ran, where and when, and what the pipeline did.
 void AddRunInfo(const cli::ParsedOptions& options, const PipelineResult& result, Report* report);
 
 }  // namespace hif8

@@ -8,7 +8,7 @@
 
 namespace hif8 {
 
-// Nothing when there was no study.
+// Reports the study of delayed scaling; nothing when there was none.
 std::optional<DelayedStudyReport> MakeDelayedStudyReport(const Model& model,
                                                          const PipelineResult& result);
 

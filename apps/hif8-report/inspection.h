@@ -28,7 +28,7 @@ struct Inspection {
   uint64_t file_bytes = 0, parameters = 0;
   std::vector<InspectedTensor> tensors;
   ExponentCounts exponents;  // of all
-  // The same after scaling each tensor so that its largest magnitude is `target`.
+  // Counts the same values after each tensor is scaled so that its largest magnitude is `target`.
   ExponentCounts scaled;
   double target = 0;
   std::string recipe;        // its name

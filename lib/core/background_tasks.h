@@ -19,7 +19,7 @@ class BackgroundTasks {
   BackgroundTasks(const BackgroundTasks&) = delete;
   BackgroundTasks& operator=(const BackgroundTasks&) = delete;
 
-  // Not after Finish(). Once a task has thrown, no other is run.
+  // Queues a task; not after Finish(). Once a task has thrown, no other is run.
   void Add(std::function<void()> task);
   // Waits until all are done; rethrows what one of them threw.
   void Finish();

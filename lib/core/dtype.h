@@ -39,7 +39,7 @@ size_t DTypeBits(DType dtype);
 size_t DTypeSize(DType dtype);
 // True for types whose elements have values that are known here.
 inline bool HasKnownValues(DType dtype) { return dtype < DType::kF8E8M0; }
-// The safetensors spelling: "F32", "BF16", "U8", "F8_E4M3", ...; "opaque" for kOpaque.
+// Returns the safetensors spelling: "F32", "BF16", "U8", "F8_E4M3", ...; "opaque" for kOpaque.
 std::string_view DTypeName(DType dtype);
 // Inverse of DTypeName; false when the name is unknown (kOpaque has none).
 bool ParseDType(std::string_view name, DType* dtype);

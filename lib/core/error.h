@@ -8,7 +8,7 @@
 
 namespace hif8 {
 
-// What kind of failure it is. The value is the process's exit code.
+// Names the kind of a failure. The value is the process's exit code.
 enum class ErrorCode {
   kGate = 1,          // the work was done, but a requested gate failed
   kUsage = 2,         // command line or configuration
@@ -34,7 +34,7 @@ class Error : public std::exception {
   const std::string& hint() const { return hint_; }
   const std::string& where() const { return where_; }
 
-  // Further errors found in the same go (configuration files report all of theirs at once).
+  // Returns further errors found in the same go (configuration files report all of theirs at once).
   const std::vector<Error>& others() const { return others_; }
   void Add(Error other) { others_.push_back(std::move(other)); }
 

@@ -7,7 +7,7 @@
 
 namespace hif8 {
 
-// The blobs of a hub's cache where `dir` is one of its snapshots (CACHE/blobs for
+// Returns the blobs of a hub's cache where `dir` is one of its snapshots (CACHE/blobs for
 // CACHE/snapshots/REVISION), else an empty path. Links from the one into the other are how such a
 // cache is made.
 std::filesystem::path BlobStoreOf(const std::filesystem::path& dir);

@@ -11,7 +11,7 @@ namespace hif8 {
 // More bytes than any text that is read whole has: the index of a checkpoint with a million tensors
 // takes a tenth of it.
 inline constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
-// The same for what a person writes: recipes, config.json.
+// Limits what a person writes: recipes, config.json.
 inline constexpr uint64_t kMaxSettingsBytes = uint64_t{64} << 20;
 
 // Returns the file's content. Never waits and never reads without end: throws kModel when the file

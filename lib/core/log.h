@@ -17,7 +17,7 @@ class LogSink {
   virtual void Progress(std::string_view /*stage*/, uint64_t /*done*/, uint64_t /*total*/) {}
 };
 
-// A sink that drops everything.
+// Returns a sink that drops everything.
 LogSink& NullLog();
 
 }  // namespace hif8

@@ -14,7 +14,7 @@ namespace hif8 {
 void SetMemoryLimit(uint64_t bytes);
 uint64_t MemoryLimit();
 
-// What the program and the engine take before any weight is there.
+// Estimates what the program and the engine take before any weight is there, in bytes.
 inline constexpr uint64_t kProgramMemory = uint64_t{64} << 20;
 
 // Throws kEnvironment when `bytes`, beside kProgramMemory, are more than `limit`. `what` needs them
@@ -23,10 +23,10 @@ void RequireMemory(uint64_t bytes, uint64_t limit, const std::string& what, cons
 // Throws kEnvironment when the process has more than MemoryLimit() now. For what cannot be computed
 // beforehand; `during` says what has run ("sample 3").
 void CheckOwnMemory(const std::string& during);
-// 0 where the system does not say.
+// Returns 0 where the system does not say.
 uint64_t OwnMemory();
 
-// "512 B", "1.5 GiB"
+// Returns "512 B", "1.5 GiB"
 std::string SizeText(uint64_t bytes);
 // "512M", "1.5G", "2GiB", "1000": K, M, G and T stand for powers of 1024. Nothing for other text
 // and for 0.

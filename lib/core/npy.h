@@ -34,7 +34,7 @@ NpyHeader ParseNpyHeader(std::span<const std::byte> begin, const std::string& wh
 Tensor ParseNpy(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                 const std::string& where);
 
-// The array of a .npy file, mapped, not copied.
+// Returns the array of a .npy file, mapped, not copied.
 Tensor ReadNpy(const std::filesystem::path& path);
 
 }  // namespace hif8

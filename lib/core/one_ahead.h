@@ -30,8 +30,8 @@ class OneAhead {
   OneAhead(const OneAhead&) = delete;
   OneAhead& operator=(const OneAhead&) = delete;
 
-  // The next value, or nothing after the last one; rethrows what `make` threw instead of it. Not to
-  // be called again after either.
+  // Returns the next value, or nothing after the last one; rethrows what `make` threw instead of
+  // it. Not to be called again after either.
   std::optional<T> Take() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ready_; });

@@ -55,7 +55,7 @@ class OutputDir {
   OutputDir(const OutputDir&) = delete;
   OutputDir& operator=(const OutputDir&) = delete;
 
-  // Where to write now; the same names stand below target() after Commit.
+  // Returns where to write now; the same names stand below target() after Commit.
   const std::filesystem::path& path() const { return path_; }
   const std::filesystem::path& target() const { return target_; }
 

@@ -12,7 +12,7 @@
 
 namespace hif8 {
 
-// The kEnvironment error of a failed write to `path`; `error` is an errno value.
+// Returns the kEnvironment error of a failed write to `path`; `error` is an errno value.
 Error WriteError(const std::filesystem::path& path, int error);
 
 // Calls `system_call` again for as long as a signal interrupts it; returns its last result.

@@ -8,7 +8,7 @@ namespace hif8 {
 
 // Number of threads that ParallelFor may use; 0 means one per hardware thread. Default 0.
 void SetThreads(int threads);
-// 1 within a SerialScope.
+// Returns how many threads ParallelFor uses here: 1 within a SerialScope.
 int Threads();
 
 // Runs body(i) for every i in [0, n), possibly at the same time. Each body must write only its own

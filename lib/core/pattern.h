@@ -32,7 +32,7 @@ class Pattern {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-// The text of a pattern that matches that name only.
+// Returns the text of a pattern that matches that name only.
 std::string ExactPattern(const std::string& name);
 
 }  // namespace hif8

@@ -23,7 +23,7 @@ class Registry {
     items_.push_back(std::move(item));
   }
 
-  // The item of that name, or null.
+  // Returns the item of that name, or null.
   const T* Find(std::string_view name) const {
     for (size_t i = 0; i < names_.size(); ++i) {
       if (names_[i] == name) return items_[i].get();
@@ -31,7 +31,7 @@ class Registry {
     return nullptr;
   }
 
-  // The item of that name; a usage error that suggests or lists the known names otherwise.
+  // Returns the item of that name; a usage error that suggests or lists the known names otherwise.
   const T& Get(std::string_view name) const {
     if (const T* item = Find(name)) return *item;
     throw UsageError("unknown " + kind_ + " '" + std::string(name) + "'",

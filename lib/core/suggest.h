@@ -8,13 +8,13 @@
 
 namespace hif8 {
 
-// Known names within a third of `word`'s length in edits (insert, delete, substitute, swap),
-// nearest first, at most `most`.
+// Returns known names within a third of `word`'s length in edits (insert, delete, substitute,
+// swap), nearest first, at most `most`.
 std::vector<std::string> NearMatches(std::string_view word, std::span<const std::string> known,
                                      size_t most = 3);
 
-// "did you mean 'percentile'?" when there is a near match, else "known: a, b, c" (at most 20
-// names).
+// Returns "did you mean 'percentile'?" when there is a near match, else "known: a, b, c" (at most
+// 20 names).
 std::string SuggestionHint(std::string_view word, std::span<const std::string> known);
 
 }  // namespace hif8

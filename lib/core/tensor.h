@@ -17,14 +17,14 @@ namespace hif8 {
 
 using Shape = std::vector<int64_t>;
 
-// Product of the dimensions (1 for a scalar). Dimensions are never negative here.
+// Returns the product of the dimensions (1 for a scalar). Dimensions are never negative here.
 inline size_t ElementCount(const Shape& shape) {
   size_t n = 1;
   for (const int64_t d : shape) n *= static_cast<size_t>(d);
   return n;
 }
 
-// "[2, 3, 4]"
+// Returns "[2, 3, 4]"
 std::string ShapeText(const Shape& shape);
 
 // A dense row-major tensor that somebody else owns. `data` may be unaligned.
@@ -42,7 +42,7 @@ struct Tensor {
   TensorView view;
   std::shared_ptr<const void> owner;
 
-  // A new tensor with its own uninitialised buffer; `*data` receives the writable bytes.
+  // Returns a new tensor with its own uninitialised buffer; `*data` receives the writable bytes.
   static Tensor Allocate(DType dtype, Shape shape, std::byte** data);
 };
 
@@ -69,7 +69,7 @@ class FloatSource {
   // Without data where values are made.
   const TensorView& tensor() const { return tensor_; }
   size_t size() const { return tensor_.size(); }
-  // Null where values are made.
+  // Returns null where values are made.
   const std::byte* Stored(size_t element) const {
     return make_ ? nullptr : tensor_.data + element * DTypeSize(tensor_.dtype);
   }

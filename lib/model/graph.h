@@ -58,7 +58,7 @@ struct RunnableGraph {
 // Runs a graph without inputs and returns its outputs in order: what an engine does.
 using ConstantEvaluator = std::function<std::vector<Tensor>(const RunnableGraph&)>;
 
-// What a tap of an evaluation graph tells about.
+// Tells what a tap of an evaluation graph reports.
 enum class TapKind {
   kActivation,  // Compare(x, quantized x) on the original network's data; `index` is an activation
   kOutput,      // Compare(y, y computed from quantized weight and input); `index` is a layer

@@ -70,9 +70,9 @@ class Model {
   // Elements of all floating-point constant tensors, embeddings and biases included: the base of
   // `coverage`.
   virtual uint64_t parameter_count() const = 0;
-  // The stored values. Throws kModel naming tensor and file when they cannot be read.
+  // Returns the stored values. Throws kModel naming tensor and file when they cannot be read.
   virtual Tensor ReadWeight(int index) const = 0;
-  // The same values to be read in pieces, in memory that does not grow with the weight where the
+  // Opens the values to be read in pieces, in memory that does not grow with the weight where the
   // file allows. Valid as long as this object.
   virtual FloatSource OpenWeight(int index) const { return FloatSource(ReadWeight(index)); }
   virtual Fingerprint ComputeFingerprint() const = 0;

@@ -52,19 +52,19 @@ class StoredModel {
   virtual uint64_t file_bytes() const = 0;
   // In the files' order; scales are part of their tensor.
   virtual const std::vector<StoredTensor>& tensors() const = 0;
-  // Values (integers that have scales but no format: what they stand for), or one code per element.
-  // Mapped, not copied, where the file allows; valid as long as this object. Throws kModel where it
-  // is damaged.
+  // Reads values (integers that have scales but no format: what they stand for), or one code per
+  // element. Mapped, not copied, where the file allows; valid as long as this object. Throws kModel
+  // where it is damaged.
   virtual Tensor Read(size_t index) const = 0;
-  // One for each tile; empty where there are no codes.
+  // Reads one scale for each tile; empty where there are no codes.
   virtual std::vector<float> ReadScales(size_t index) const = 0;
-  // Of integers, in units of codes: one for each tile, or empty where all are zero.
+  // Reads zero points of integers, in units of codes: one per tile, or empty where all are zero.
   virtual std::vector<float> ReadZeroPoints(size_t /*index*/) const { return {}; }
 };
 
-// An ONNX file, a folder with model.onnx, a checkpoint's folder or a .safetensors file. Nothing but
-// headers is read of a checkpoint. Weights that an ONNX file makes of its constants are tensors too
-// where `evaluate` computes them. Throws kModel for anything else.
+// Opens an ONNX file, a folder with model.onnx, a checkpoint's folder or a .safetensors file.
+// Nothing but headers is read of a checkpoint. Weights that an ONNX file makes of its constants are
+// tensors too where `evaluate` computes them. Throws kModel for anything else.
 std::unique_ptr<StoredModel> OpenStoredModel(const std::filesystem::path& path,
                                              const FormatRegistry& formats,
                                              const ConstantEvaluator& evaluate = nullptr);
@@ -94,7 +94,7 @@ class TensorPieces {
   // Rows of the first dimension that may be cut apart: all tiles begin at a multiple of it.
   int64_t row_step() const { return row_step_; }
   int64_t rows() const { return rows_; }
-  // About four million values: a multiple of `step`, which is one of row_step().
+  // Returns about four million values: a multiple of `step`, which is one of row_step().
   int64_t rows_per_piece(int64_t step) const;
   int64_t rows_per_piece() const { return rows_per_piece(row_step_); }
   // Rows [begin, end), begin a multiple of row_step(). Valid until the next call.

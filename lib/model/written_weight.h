@@ -12,7 +12,7 @@
 
 namespace hif8 {
 
-// As EncodedWeight, with codes that are mapped, or were unpacked.
+// Holds an EncodedWeight whose codes are mapped, or were unpacked.
 struct WrittenWeight {
   std::string format;
   TileLayout layout;

@@ -23,7 +23,7 @@ struct TileLayout {
 
   TileLayout() = default;
   TileLayout(Shape dims, Shape edges) : shape(std::move(dims)), tile(std::move(edges)) {}
-  // The same scales in the same order, over [batch, outer, channels, inner].
+  // Converts a layout of channels: the same scales in order, over [batch, outer, channels, inner].
   TileLayout(const ChannelLayout& channels);  // NOLINT(google-explicit-constructor)
 
   Shape scale_shape() const;  // ceil(shape[i] / tile[i])
@@ -33,7 +33,7 @@ struct TileLayout {
   static TileLayout PerTensor(const Shape& shape);
   // One scale per index of `axis`; each index of the first `batch_dims` dimensions has its own.
   static TileLayout PerChannel(const Shape& shape, size_t axis, size_t batch_dims = 0);
-  // One scale per vector along the last dimension.
+  // Returns one scale per vector along the last dimension.
   static TileLayout PerToken(const Shape& shape);
   // tile.rows x tile.inputs over the dimensions `row_axis` and `input_axis` (the one that the layer
   // sums over), 1 in all others: {1, 32} is a group, {128, 128} a block.
@@ -55,8 +55,8 @@ void EncodeTiles(const NumberFormat& format, const FloatSource& tensor, const Ti
 // y[i] = table[codes[i]] * its tile's scale.
 void DecodeTiles(const NumberFormat& format, std::span<const uint8_t> codes,
                  const TileLayout& layout, std::span<const float> scales, std::span<float> y);
-// The same for the part of the tensor that begins at element `begin`: codes and y are those of the
-// part, scales those of the whole tensor. In the caller's thread.
+// Decodes the part of a tensor that begins at element `begin`: codes and y are those of the part,
+// scales those of the whole tensor. In the caller's thread.
 void DecodePart(const NumberFormat& format, std::span<const uint8_t> codes,
                 const TileLayout& layout, std::span<const float> scales, size_t begin,
                 std::span<float> y);
@@ -78,7 +78,7 @@ void QuantizeDequantizeTiles(const NumberFormat& format, std::span<const float> 
 float E8M0Value(uint8_t code);
 // The code of a scale that is E8M0Value of one.
 uint8_t E8M0Code(float scale);
-// The code of 2^(floor(log2 amax) - emax), clamped to 2^-127 ... 2^127, with emax the exponent of
-// the format's largest value; code 0 when amax is 0. `amax` is finite.
+// Returns the code of 2^(floor(log2 amax) - emax), clamped to 2^-127 ... 2^127, with emax the
+// exponent of the format's largest value; code 0 when amax is 0. `amax` is finite.
 uint8_t E8M0FromAmax(float amax, const NumberFormat& format);
 }  // namespace hif8

@@ -22,11 +22,11 @@ class ErrorMetrics {
 
   uint64_t count() const { return count_; }
   uint64_t non_finite() const { return non_finite_; }
-  // 10 log10(sum x^2 / sum (x - y)^2); +inf when exact, NaN when x is all zero or nothing was
-  // added.
+  // Returns 10 log10(sum x^2 / sum (x - y)^2); +inf when exact, NaN when x is all zero or nothing
+  // was added.
   double SqnrDb() const;
   double Cosine() const;  // NaN when undefined
-  // The factor by which y fits x best: sum xy / sum x^2; NaN when undefined.
+  // Returns the factor by which y fits x best: sum xy / sum x^2; NaN when undefined.
   double Gain() const;
   // Shares; NaN when nothing was counted.
   double ZeroRate() const;        // share with y = 0

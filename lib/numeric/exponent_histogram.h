@@ -17,7 +17,7 @@ namespace hif8 {
 class ExponentHistogram {
  public:
   void Add(std::span<const float> values);
-  // The same of values[i] / scale; `scale` is finite and above 0.
+  // Counts values[i] / scale; `scale` is finite and above 0.
   void AddDivided(std::span<const float> values, float scale);
   // `count` values of one exponent, -127 to 127.
   void Add(int exponent, uint64_t count);
@@ -44,11 +44,11 @@ struct ScaledExponents {
   }
 };
 
-// The histogram of a record. Every value is counted in its octave, exactly.
+// Returns the histogram of a record. Every value is counted in its octave, exactly.
 ExponentHistogram ExponentsOf(const TensorStats& stats);
-// The same of |x / scale|, for a scale > 0. A bin of the record that an octave's edge divides is
-// split by its mean and spread: at most the share of one bin, 2^-7 of an octave wide, is estimated.
-// Quotients beyond the exponents of fp32 count as the nearest.
+// Counts exponents of |x / scale|, for a scale > 0. A bin of the record that an octave's edge
+// divides is split by its mean and spread: at most the share of one bin, 2^-7 of an octave wide, is
+// estimated. Quotients beyond the exponents of fp32 count as the nearest.
 ExponentHistogram ExponentsOf(const TensorStats& stats, double scale);
 
 // Values with floor(log2 |x|) in [first, last] keep `bits` significant bits, the leading 1
@@ -60,12 +60,12 @@ struct PrecisionBand {
   bool operator==(const PrecisionBand&) const = default;
 };
 
-// The bands of a format in rising order of exponent, from its smallest positive to its largest
-// finite value: bits = e - log2(step) + 1, where the step is the distance from the binade's first
-// value to the next one. In a top binade with one value it follows from the overflow threshold,
-// which lies half a step above.
+// Returns the bands of a format in rising order of exponent, from its smallest positive to its
+// largest finite value: bits = e - log2(step) + 1, where the step is the distance from the binade's
+// first value to the next one. In a top binade with one value it follows from the overflow
+// threshold, which lies half a step above.
 std::vector<PrecisionBand> PrecisionBands(const NumberFormat& format);
-// The significant bits that values with this exponent keep; 0 outside of the bands.
+// Returns the significant bits that values with this exponent keep; 0 outside of the bands.
 int BitsAt(std::span<const PrecisionBand> bands, int exponent);
 
 }  // namespace hif8

@@ -10,8 +10,8 @@
 
 namespace hif8 {
 
-// How one activation is fake-quantized: the value that plan, exporters, runtime and comparisons
-// hand on.
+// Describes how one activation is fake-quantized: the value that plan, exporters, runtime and
+// comparisons hand on.
 struct FakeQuantize {
   const NumberFormat* format = nullptr;  // outlives this value
   float scale = 1;                       // static: of all values

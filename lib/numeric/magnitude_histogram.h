@@ -23,7 +23,7 @@ inline double BinEdge(uint32_t bin) {
                            : 0x1p128;
 }
 
-// What one pass over a run of values found beside the bins.
+// Sums up what one pass over a run of values found beside the bins.
 struct RunSummary {
   uint32_t amax_bits = 0;            // bits of the largest finite magnitude
   uint32_t least_bits = 0xFFFFFFFF;  // bits of the smallest finite magnitude above 0
@@ -54,7 +54,7 @@ class MagnitudeHistogram {
   struct Bin {
     uint64_t count, low_sum;
   };
-  // A bin's Count() and LowSum(); empties it.
+  // Returns a bin's Count() and LowSum(); empties it.
   Bin Take(uint32_t bin) {
     const uint64_t packed = std::exchange(bins_[bin], 0);
     return {packed >> kCountShift, packed & kLowMask};

@@ -13,7 +13,7 @@
 
 namespace hif8 {
 
-// What happens to finite values that round beyond the largest finite one.
+// Says what happens to finite values that round beyond the largest finite one.
 enum class Overflow {
   kSaturate,  // to the largest finite value (quantization)
   kInfinity   // to infinity, where the format has one; else as kSaturate
@@ -30,7 +30,7 @@ struct ScaleOperand {
   static ScaleOperand PerValue(const float* scales) { return {scales, true}; }
 };
 
-// How scales are stored, and so which values they can take.
+// Says how scales are stored, and so which values they can take.
 enum class ScaleEncoding {
   kFp32,  // any normal fp32
   kE8M0,  // a power of two, 2^-127 ... 2^127
@@ -52,8 +52,8 @@ struct TileScales {
 
 class NumberFormat;
 
-// How files hold codes and scales of a format: what writers and readers ask, in the place of its
-// name.
+// Says how files hold codes and scales of a format: writers and readers ask it, in the place of the
+// format's name.
 struct FormatStorage {
   // The safetensors type of a code, or of two where codes are packed. kU8: no type says whose codes
   // they are, a file has to; kOpaque: such files have no type for them.
@@ -82,31 +82,34 @@ class NumberFormat {
  public:
   virtual ~NumberFormat() = default;
 
-  // As in recipes: "hif8", "fp8_e4m3", ...
+  // Returns the name in recipes: "hif8", "fp8_e4m3", ...
   virtual std::string_view name() const = 0;
-  // One line for --list formats.
+  // Returns one line for --list formats.
   virtual std::string_view description() const = 0;
   virtual int bits() const { return 8; }
-  // True where files hold two codes a byte.
+  // Returns whether files hold two codes a byte.
   bool packed() const { return bits() == 4; }
+  // Says how files hold codes and scales.
   virtual const FormatStorage& storage() const;
   ScaleEncoding scale_encoding() const { return storage().scale_encoding; }
-  // True where a scale follows from its tile's largest magnitude, whatever the scale rule.
+  // Returns whether a scale follows from its tile's largest magnitude, whatever the scale rule.
   bool ScalesFollowAmax() const { return scale_encoding() != ScaleEncoding::kFp32; }
+  // Returns whether the scales of a tensor are stored over one number, see scale_codes.h.
+  bool HasGlobalScale() const { return scale_encoding() == ScaleEncoding::kCodes; }
   // Returns the tiles of that granularity; the usual ones where scales always belong to tiles; null
   // where there are none.
   const TileScales* TilesFor(Granularity granularity) const;
   // Returns the usual tiles where scales always belong to tiles, else null.
   const TileScales* OwnTiles() const { return storage().tiled ? &storage().tiles[0] : nullptr; }
-  // The value of every code, 2^bits() of them; NaN and infinities included. The primary definition:
-  // limits follow from it.
+  // Returns the value of every code, 2^bits() of them; NaN and infinities included. The primary
+  // definition: limits follow from it.
   virtual std::span<const float> DecodeTable() const = 0;
   // Smallest |x / scale| that counts as saturated: where rounding leaves the finite range (HiF8:
   // 40960).
   virtual float OverflowThreshold() const = 0;
   // The magnitude that the reference is mapped to when a recipe names none (HiF8: 16).
   virtual float DefaultTarget() const = 0;
-  // The same for a scale of each token's own, where no later value can exceed the reference.
+  // Returns the target of a token's own scale, where no later value can exceed the reference.
   virtual float TokenTarget() const { return DefaultTarget(); }
   // True when values beyond the largest finite one are clipped often enough that a scale search
   // should try scales below amax / max (all formats but the tapered ones, whose target is far below
@@ -117,9 +120,9 @@ class NumberFormat {
   float MaxFinite() const;
   float MinPositive() const;
 
-  // The scalar reference: the code of x (already scaled). Slow; the oracle of every other path.
-  // Where a format has no NaN, NaN becomes zero; where it has no infinity, or never keeps one when
-  // saturating (FP8), an infinity becomes the largest finite value. HiF8 keeps infinities.
+  // Returns the scalar reference: the code of x (already scaled). Slow; the oracle of every other
+  // path. Where a format has no NaN, NaN becomes zero; where it has no infinity, or never keeps one
+  // when saturating (FP8), an infinity becomes the largest finite value. HiF8 keeps infinities.
   virtual uint8_t EncodeOne(float x, Overflow overflow) const = 0;
 
   // codes[i] = EncodeOne(fp32(x[i]) / scale); a finite x[i] whose quotient overflows fp32 saturates

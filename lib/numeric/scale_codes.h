@@ -23,7 +23,7 @@ uint8_t ScaleCode(const NumberFormat& format, float scale, float global_scale);
 // Returns what a code stands for, divided by the global scale.
 float ScaleValue(const NumberFormat& format, uint8_t code, float global_scale);
 
-// The same for all scales of a tensor.
+// Convert all scales of a tensor.
 std::vector<uint8_t> ScaleCodes(const NumberFormat& format, std::span<const float> scales,
                                 float global_scale);
 std::vector<float> ScaleValues(const NumberFormat& format, std::span<const uint8_t> codes,

@@ -22,7 +22,7 @@ struct StatsBin {
 
 inline constexpr uint32_t kFineOctaves = 32;
 inline uint32_t ExponentOfKey(uint32_t key) { return key >> kBinFractionBits; }
-// Whether bins of this fp32 exponent field are collapsed when the largest magnitude is in another.
+// True when bins of this fp32 exponent field are collapsed and the largest magnitude is in another.
 inline bool IsCollapsed(uint32_t exponent, uint32_t amax_bits) {
   return exponent + kFineOctaves <= amax_bits >> 23;
 }
@@ -32,9 +32,9 @@ inline bool IsCollapsed(uint32_t exponent, uint32_t amax_bits) {
 class StatsBins {
  public:
   const std::vector<StatsBin>& bins() const { return bins_; }
-  // The exact sum of two lists, collapsed for the common amax.
+  // Returns the exact sum of two lists, collapsed for the common amax.
   static StatsBins Merge(const StatsBins& a, const StatsBins& b, uint32_t amax_bits);
-  // The nonzero values of a dense histogram in which `zeros` values are zero.
+  // Returns the nonzero values of a dense histogram in which `zeros` values are zero.
   static StatsBins FromHistogram(const MagnitudeHistogram& histogram, uint64_t zeros,
                                  uint32_t amax_bits);
 

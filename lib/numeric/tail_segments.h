@@ -15,7 +15,7 @@ struct TailSegment {
   double a, c, d;
   double At(double t) const { return a + t * (c + t * d); }
 
-  // The chord through both ends of a segment, less what evenly spread values lie below it.
+  // Returns the chord through both ends of a segment, less what evenly spread values lie below it.
   static TailSegment Curve(double low, double high, double h_low, double slope, double density) {
     const double d = density / 2;
     return {h_low - low * slope + d * low * high, slope - d * (low + high), d};

@@ -54,7 +54,7 @@ class TensorStats {
   void Add(const TensorView& tensor, size_t samples = 1);
   // Gives back memory that Add() works with: for a record that nothing is added to for a while.
   void Compact();
-  // What one pass over this record's data and then the other's would give.
+  // Adds what one pass over this record's data and then the other's would give.
   void Merge(const TensorStats& later);
 
   uint64_t count() const;  // finite values
@@ -75,15 +75,15 @@ class TensorStats {
   // Magnitude at NearestRank(percent, count()), zeros included; right to 2^-7 relative where bins
   // are fine and to a factor of 2 below; exact for 100. `percent` in (0, 100]; 0 when empty.
   float Percentile(double percent) const;
-  // How many magnitudes exceed `threshold`: exact but for the values in the bin it falls into,
+  // Counts magnitudes that exceed `threshold`: exact but for the values in the bin it falls into,
   // whose share is estimated.
   double CountAbove(double threshold) const;
   // Nonzero magnitudes per octave, rising.
   std::vector<ExponentCount> Exponents() const;
 
-  // The record as bytes and back, with all answers unchanged. Without the trace (4 bytes a sample)
-  // the bytes stay below 32 KiB for up to 10^9 values however they are distributed; a normal
-  // distribution never gets there.
+  // Converts the record to bytes and back, with all answers unchanged. Without the trace (4 bytes a
+  // sample) the bytes stay below 32 KiB for up to 10^9 values however they are distributed; a
+  // normal distribution never gets there.
   std::string Serialize() const;
   // Throws kModel when the bytes are not a record (`where` names the file).
   static TensorStats Parse(std::string_view bytes, const std::string& where);

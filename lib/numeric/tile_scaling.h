@@ -11,7 +11,7 @@
 
 namespace hif8 {
 
-// As an edge of a tile: the whole dimension.
+// Stands for the whole dimension as an edge of a tile.
 inline constexpr size_t kWholeEdge = std::numeric_limits<int64_t>::max();
 
 struct TileScaling {
@@ -32,7 +32,7 @@ TileLayout WeightTiles(const ChannelLayout& channels, TileScales::Tile tile);
 // rows of a tile lie along the dimension before it.
 TileLayout ActivationTiles(const Shape& shape, int input_axis, TileScales::Tile tile);
 
-// One scale per tile of `layout`; values that are not finite are left out.
+// Returns one scale per tile of `layout`; values that are not finite are left out.
 std::vector<float> FindScales(const TensorView& tensor, const TileLayout& layout,
                               const NumberFormat& format, const TileScaling& scaling);
 

@@ -14,7 +14,7 @@ struct MagnitudeScan {
   uint32_t least = 0xFFFFFFFF;  // bits of the smallest magnitude above 0
   uint32_t zeros = 0;
 };
-// At most 2^31 values that are zero.
+// Scans n values, of which at most 2^31 are zero.
 MagnitudeScan ScanMagnitudes(const float* x, size_t n);
 
 // MagnitudeScan::most alone, of fp32 values and of bf16 values (any address), the latter as fp32

@@ -19,7 +19,7 @@ struct ShiftedScales {
 // y[i] = (table[codes[i]] - zero) * scale.
 void DecodeShifted(const NumberFormat& format, std::span<const uint8_t> codes,
                    const ShiftedScales& how, std::span<float> y);
-// The same for numbers that stand for themselves; in place.
+// Decodes numbers that stand for themselves; in place.
 void DecodeShifted(const ShiftedScales& how, std::span<float> values);
 // The codes of the nearest such numbers, ties to even; of what is no number, 0.
 struct CodeRange {

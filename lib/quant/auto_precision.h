@@ -15,7 +15,7 @@ namespace hif8 {
 struct AutoGoal {
   std::string text;  // as given
   bool higher_is_better = true;
-  // Of the worst output. Throws kUsage when the network has no such number.
+  // Takes the worst output's value. Throws kUsage when the network has no such number.
   std::function<double(const Measurement&)> value;
   std::function<bool(double)> holds;
   std::string metric = {};  // what it is about, for reports

@@ -22,7 +22,7 @@ template <>
 inline constexpr EnumTable<ScaleDType, 2> kEnumNames<ScaleDType>{
     {{ScaleDType::kF32, "fp32"}, {ScaleDType::kBF16, "bf16"}}};
 
-// How rule `delayed` estimates the amax of a step from earlier ones; see
+// Says how rule `delayed` estimates the amax of a step from earlier ones; see
 // lib/quant/delayed_scaling.h.
 enum class DelayedRule { kMostRecent, kExpSmooth, kMax, kCurrent };
 template <>
@@ -40,7 +40,7 @@ struct DelayedParams {
   bool operator==(const DelayedParams&) const = default;
 };
 
-// What rule `mse` keeps small: the error of the operand itself, or of its layers' outputs.
+// Says what rule `mse` keeps small: the error of the operand itself, or of its layers' outputs.
 enum class MseObjective { kTensor, kOutput };
 template <>
 inline constexpr EnumTable<MseObjective, 2> kEnumNames<MseObjective>{
@@ -76,7 +76,7 @@ struct ScaleChoice {
 // called.
 using ValuePieces = std::function<void(const std::function<void(std::span<const float>)>& visit)>;
 
-// What a scale rule can do, and which settings it has.
+// Says what a scale rule can do, and which settings it has.
 struct RuleTraits {
   bool weights = true;
   bool activations = true;
@@ -113,9 +113,9 @@ class Calibrator {
   virtual std::string_view name() const = 0;         // as in recipes
   virtual std::string_view description() const = 0;  // one line for --list rules
   virtual const RuleTraits& traits() const = 0;
-  // Null for rules that do not search.
+  // Returns null for rules that do not search.
   virtual const ScaleSearch* search() const { return nullptr; }
-  // Null for rules that look at more than the largest magnitude.
+  // Returns null for rules that look at more than the largest magnitude.
   virtual const AmaxSolver* amax_solver() const { return nullptr; }
 
   // Solves for exact values: one channel, or a whole weight, all finite.
@@ -135,18 +135,18 @@ using CalibratorRegistry = Registry<Calibrator>;
 // none.
 const Calibrator& RuleWith(const CalibratorRegistry& rules, bool RuleTraits::*trait, bool value);
 
-// A scale as it can be written: rounded up to a power of two where asked, else to the nearest
-// number of the scale's dtype; at least 2^-126, finite, and large enough that amax / scale is
-// finite.
+// Returns a scale as it can be written: rounded up to a power of two where asked, else to the
+// nearest number of the scale's dtype; at least 2^-126, finite, and large enough that amax / scale
+// is finite.
 float RoundScale(float scale, float amax, const ScaleParams& params);
 
 // RoundScale(reference / target); 1 for a reference of 0.
 float ScaleFromReference(float reference, float amax, float target, const ScaleParams& params);
 
-// The target of `params`, or the format's own.
+// Returns the target of `params`, or the format's own.
 float ResolveTarget(const NumberFormat& format, const ScaleParams& params);
 
-// The choice that maps `reference` to the target.
+// Returns the choice that maps `reference` to the target.
 ScaleChoice ChooseScale(float reference, float amax, const NumberFormat& format,
                         const ScaleParams& params);
 

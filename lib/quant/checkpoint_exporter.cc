@@ -4,7 +4,6 @@
 #include <mutex>
 #include <utility>
 
-#include "lib/model/safetensors/checkpoint_writer.h"
 #include "lib/model/safetensors/written_checkpoint.h"
 
 namespace hif8 {
@@ -71,25 +70,36 @@ bool CheckpointExporter::Writes(int weight) const {
   return checkpoint_->Writes(*checkpoint_->tensor_of_weight(weight).shard);
 }
 
-uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::filesystem::path& dir,
-                                   LogSink& log) const {
-  CheckpointPlan plan;
-  plan.simulated = request.simulated;
-  plan.fingerprint = fingerprint_;
-  for (size_t i = 0; i < request.plan.layers.size(); ++i) {
-    if (!request.plan.layers[i].quantized) continue;
+CheckpointPlan CheckpointExporter::MakeCheckpointPlan(
+    const QuantPlan& plan, bool simulated, const std::map<int, FakeQuantize>* activations) const {
+  const auto scale = [&](const Layer& layer) {
+    return activations == nullptr ? 1 : activations->at(layer.activation).scale;
+  };
+  CheckpointPlan result;
+  result.simulated = simulated;
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    if (!plan.layers[i].quantized) continue;
     const Layer& layer = checkpoint_->layers()[i];
     const int index = static_cast<int>(i);
-    const auto activation = request.activations.find(layer.activation);
     if (layer.weight < 0) {
-      plan.cache_scales[index] = activation->second.scale;
+      result.cache_scales[index] = scale(layer);
       continue;
     }
-    const LayerScheme& scheme = plan.layers[index] = SchemeOf(layer, request.plan);
-    const bool global = scheme.input_format != nullptr &&
-                        scheme.input_format->scale_encoding() == ScaleEncoding::kCodes;
-    if (global || !scheme.input_dynamic) plan.input_scales[index] = activation->second.scale;
+    const LayerScheme& scheme = result.layers[index] = SchemeOf(layer, plan);
+    const bool global = scheme.input_format != nullptr && scheme.input_format->HasGlobalScale();
+    if (global || !scheme.input_dynamic) result.input_scales[index] = scale(layer);
   }
+  return result;
+}
+
+void CheckpointExporter::Check(const QuantPlan& plan, bool simulated) const {
+  CheckHeaders(*checkpoint_, MakeCheckpointPlan(plan, simulated, nullptr));
+}
+
+uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::filesystem::path& dir,
+                                   LogSink& log) const {
+  CheckpointPlan plan = MakeCheckpointPlan(request.plan, request.simulated, &request.activations);
+  plan.fingerprint = checkpoint_->ComputeFingerprint().hash + "\n" + recipe_;
   FinishedWeights finished;
   if (request.finished) {
     const auto written = std::make_shared<const Written>(checkpoint_, request.plan, dir);

@@ -20,10 +20,10 @@ struct TensorPair {
   std::string problem;                 // why they cannot be compared, or empty
   bool equal = false;                  // the same values; the rest is not filled then
   ErrorMetrics error;
-  // Of codes:
+  // Count scales, where the tensor is stored as codes.
   size_t scales = 0, bad_scales = 0;  // bad: not a positive, normal, finite fp32
-  // What rounding the original to nearest with the stored scales gives. Nothing when a scale is
-  // bad.
+  // Measures what rounding the original to nearest with the stored scales gives. Nothing when a
+  // scale is bad.
   std::optional<ErrorMetrics> nearest;
   uint64_t not_nearest = 0;                  // values that are not what that gives
   ScaledExponents exponents;                 // of the original, and divided by the scales
@@ -40,7 +40,7 @@ struct ModelPair {
 ModelPair CompareModels(const StoredModel& original, const StoredModel& quantized,
                         const FormatRegistry& formats, LogSink& log);
 
-// What speaks against a pair: codes and scales that do not belong together, scales that are no
+// Says what speaks against a pair: codes and scales that do not belong together, scales that are no
 // numbers, values that changed where nothing was quantized. Empty when nothing does.
 std::string Suspicion(const TensorPair& pair, const StoredTensor& original,
                       const StoredTensor& quantized);

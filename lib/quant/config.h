@@ -23,8 +23,8 @@ namespace hif8 {
 // In the place of a rule: the operand is not quantized.
 inline constexpr std::string_view kRuleOff = "off";
 
-// How one kind of operand is quantized. Complete after loading: `rule` and `target` are set and
-// `guard` is gone.
+// Describes how one kind of operand is quantized. Complete after loading: `rule` and `target` are
+// set and `guard` is gone.
 struct OperandConfig {
   std::string format;  // name of a registered number format
   Granularity granularity = Granularity::kTensor;
@@ -39,7 +39,7 @@ struct OperandConfig {
   bool operator==(const OperandConfig&) const = default;
 };
 
-// What becomes of experts that saw few rows.
+// Says what becomes of experts that saw few rows.
 enum class RarePolicy { kPooled, kKeep, kError };
 template <>
 inline constexpr EnumTable<RarePolicy, 3> kEnumNames<RarePolicy>{
@@ -118,8 +118,8 @@ struct QuantConfig {
   bool operator==(const QuantConfig&) const = default;
 };
 
-// What names in a recipe may refer to. The first registered format and the first registered rule
-// are the default ones.
+// Lists what names in a recipe may refer to. The first registered format and the first registered
+// rule are the default ones.
 struct ParseContext {
   const FormatRegistry& formats;
   const CalibratorRegistry& rules;
@@ -145,22 +145,22 @@ struct BuiltInRecipe {
 };
 std::span<const BuiltInRecipe> BuiltInRecipes();
 
-// A recipe from YAML text. `source` names it in errors. Throws one usage error that carries all
-// that was found (at most 20), each with source:line:column.
+// Returns a recipe from YAML text. `source` names it in errors. Throws one usage error that carries
+// all that was found (at most 20), each with source:line:column.
 QuantConfig ParseRecipe(std::string_view yaml, const std::string& source,
                         const ParseContext& context);
 
-// The built-in recipe of that name or else the recipe in that file, then `weaker` (environment) and
-// `stronger` (flags) assignments over it. Within a level the order of the assignments counts only
-// for the same key. Throws as ParseRecipe.
+// Returns the built-in recipe of that name or else the recipe in that file, then `weaker`
+// (environment) and `stronger` (flags) assignments over it. Within a level the order of the
+// assignments counts only for the same key. Throws as ParseRecipe.
 QuantConfig LoadConfig(const std::string& name_or_path, std::span<const ConfigAssignment> weaker,
                        std::span<const ConfigAssignment> stronger, const ParseContext& context);
 
 // "weights.rule=mse" of --set as an assignment. Throws a usage error when there is no '='.
 ConfigAssignment ParseSetOption(const std::string& text);
 
-// The configuration as a recipe with every key; parsing it gives the same configuration, and
-// writing that the same bytes. With `comments` each key has its help above it.
+// Returns the configuration as a recipe with every key; parsing it gives the same configuration,
+// and writing that the same bytes. With `comments` each key has its help above it.
 std::string WriteRecipe(const QuantConfig& config, bool comments = false);
 
 }  // namespace hif8

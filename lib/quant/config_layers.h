@@ -26,10 +26,10 @@ class LayerRules {
 
   // Why `keep` or `only` leaves the layer in high precision, or empty when they do not.
   std::string KeptBecause(std::string_view layer) const;
-  // The layer's operands: the recipe's, then every matching override in order.
+  // Returns the layer's operands: the recipe's, then every matching override in order.
   LayerConfig Resolve(std::string_view layer) const;
 
-  // One usage error, with near matches, for each required pattern that matches no layer.
+  // Returns one usage error, with near matches, for each required pattern that matches no layer.
   std::vector<Error> Unmatched(std::span<const std::string> layers) const;
   // Throws Unmatched() as one error unless it is empty.
   void RequireMatches(std::span<const std::string> layers) const;
@@ -43,7 +43,7 @@ class LayerRules {
 // (outside any) is never one.
 bool IsHighPrecisionBlock(int block, int block_count, int64_t n);
 
-// The numbers that scale rules use. `percentile` and so on come from the operand.
+// Returns the numbers that scale rules use. `percentile` and so on come from the operand.
 ScaleParams MakeScaleParams(const OperandConfig& operand, const QuantConfig& config);
 
 }  // namespace hif8

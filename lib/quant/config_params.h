@@ -68,10 +68,10 @@ void ApplySetting(QuantConfig& config, const ParamSetting& setting);
 std::string NumberText(double value);
 // Quoted so that any text reads back.
 std::string QuotedText(const std::string& text);
-// A value as recipes write it, on one line.
+// Returns a value as recipes write it, on one line.
 std::string ValueText(const Param& param, const ParamValue& value);
 
-// A Markdown table of all keys with type, default and help.
+// Returns a Markdown table of all keys with type, default and help.
 std::string RecipeReference(const ParseContext& context);
 
 }  // namespace hif8

@@ -63,7 +63,7 @@ class RecipeReader {
                 std::string* value);
   bool ReadPattern(const Param& param, const YAML::Node& node, const std::string& where,
                    LayerPattern* pattern);
-  // The parts of a pattern; `key` names its list in errors.
+  // Returns the parts of a pattern; `key` names its list in errors.
   bool ReadMatch(const std::string& key, const YAML::Node& node, const std::string& where,
                  LayerPattern* pattern);
   bool ReadOptional(const std::string& key, const YAML::Node& node, const std::string& where,
@@ -93,7 +93,7 @@ class ConfigBuilder {
   void CheckConflicts(const Level& level);
   void FinishOperand(OperandConfig& operand, const std::string& name);
   void FinishOverride(Override& entry, const std::string& operand, const std::string& base_format);
-  // The target that `guard` stands for in that format, or the format's own.
+  // Returns the target that `guard` stands for in that format, or the format's own.
   double TargetOf(const NumberFormat& format, std::optional<int> guard, const std::string& where);
   void CheckTarget(const NumberFormat& format, double target, const std::string& where);
 

@@ -19,16 +19,16 @@ class DelayedScaling {
  public:
   explicit DelayedScaling(const DelayedParams& params) : params_(params) {}
 
-  // One step whose values reach `amax`; NaN: it holds non-finite values. Returns the estimate that
-  // the step uses; NaN where it has none (such a step before any measurement).
+  // Adds one step whose values reach `amax`; NaN: it holds non-finite values. Returns the
+  // estimate that the step uses; NaN where it has none (such a step before any measurement).
   double Step(float amax);
 
-  // What was estimated from the steps so far: what the next step uses (rule `current`: the last
-  // step's amax). Nothing when the history is empty.
+  // Estimates from the steps so far what the next step uses (rule `current`: the last step's amax).
+  // Nothing when the history is empty.
   std::optional<double> Estimate() const;
 
-  // The rest of the state: the measurements in the window, oldest first (only the newest for rules
-  // that need no more), and the number of steps so far.
+  // Returns the rest of the state: the measurements in the window, oldest first (only the newest
+  // for rules that need no more), and the number of steps so far.
   const std::deque<float>& history() const { return history_; }
   int64_t step() const { return step_; }
 

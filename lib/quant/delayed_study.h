@@ -55,7 +55,7 @@ class DelayedStudy {
     DelayedScaling scaling;
     DelayedOutcome outcome;
   };
-  // By activation, in the order of kDelayedRules.
+  // Returns replays by activation, in the order of kDelayedRules.
   const std::map<int, std::vector<Replay>>& replays() const { return replays_; }
 
   // The steps of an activation that is in replays().

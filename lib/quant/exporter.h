@@ -25,7 +25,7 @@ class WrittenWeights {
 
 struct ExportRequest {
   const QuantPlan& plan;
-  // By index into Model::activations(): every activation of the plan.
+  // Holds every activation of the plan, by index into Model::activations().
   const std::map<int, FakeQuantize>& activations;
   // Solves and encodes a weight of the plan. May be called from several threads, once per weight.
   const std::function<EncodedWeight(int)>& encode;
@@ -47,6 +47,9 @@ class Exporter {
   virtual bool HasFunctions() const { return false; }
   // False for a weight that is left to another part of the model (--shards).
   virtual bool Writes(int /*weight*/) const { return true; }
+  // Throws kModel or kUsage for what of the plan cannot be written, before the long work.
+  // `simulated` is that of the request.
+  virtual void Check(const QuantPlan& /*plan*/, bool /*simulated*/) const {}
   // Writes every file of the quantized model below `dir`, which exists. Returns the size of those
   // that hold tensors.
   virtual uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,

@@ -26,8 +26,8 @@ struct FormatChoice {
   std::string Name() const;  // "mxfp8", "hif8:mse"
 };
 
-// The choices, and behind them the plan's own formats that are not among them: what was written is
-// what others are compared with.
+// Returns the choices, and behind them the plan's own formats that are not among them: what was
+// written is what others are compared with.
 std::vector<FormatChoice> BesideWritten(std::vector<FormatChoice> choices, const QuantPlan& plan);
 
 // One operand of one layer under one choice.
@@ -64,8 +64,8 @@ class FormatComparison {
 
  private:
   struct ActivationState {
-    // By choice, like the errors; none where the operand is left out, or nothing was observed to
-    // take a scale from.
+    // Holds roundings by choice, like the errors; none where the operand is left out, or nothing
+    // was observed to take a scale from.
     std::vector<std::optional<FakeQuantize>> roundings;
     std::vector<ErrorMetrics> errors;
   };
@@ -73,7 +73,7 @@ class FormatComparison {
   std::optional<FakeQuantize> MakeRounding(const FormatChoice& choice, int index, bool cached,
                                            const TensorStats& record,
                                            const std::map<int, ActivationScale>& written) const;
-  // The weight's values under the choice of that number; -1: as they are.
+  // Returns the weight's values under the choice of that number; -1: as they are.
   std::vector<float> DecodedWeight(int index, int choice) const;
   EncodedWeight Encoded(const TensorView& tensor, int index, const FormatChoice& choice) const;
 

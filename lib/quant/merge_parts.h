@@ -19,14 +19,14 @@ struct Part {
 // Reads and orders the parts of one checkpoint. Throws kUsage when one is missing or given twice,
 // or when they come from different sources or recipes; kModel for folders that are no parts.
 std::vector<Part> ReadParts(std::span<const std::filesystem::path> folders);
-// Whether every byte of the parts' sources is known to be the same. Each part has read the tensors
-// whole that it wrote, and samples of all others: where no part has read everything, sources that
-// differ between the samples are not told apart.
+// Tells whether every byte of the parts' sources is known to be the same. Each part has read the
+// tensors whole that it wrote, and samples of all others: where no part has read everything,
+// sources that differ between the samples are not told apart.
 bool AreOfOneSource(std::span<const Part> parts);
 // Throws kUsage when a part was not made from this checkpoint, of which every byte is read.
 void CheckSource(std::span<const Part> parts, const Checkpoint& source);
 
-// What is known only of all parts together.
+// Holds what is known only of all parts together.
 struct MergedModel {
   std::string hash;
   uint64_t bytes = 0;  // of the shards

@@ -36,7 +36,7 @@ class OutputComparison {
   // The tensor under a choice.
   void Add(size_t choice, std::span<const float> quantized);
 
-  // By choice; empty for layers that were not compared.
+  // Returns errors by choice; empty for layers that were not compared.
   const std::vector<ErrorMetrics>& Errors(int layer) const;
 
  private:

@@ -31,7 +31,7 @@ class SliceSample {
 
   // Slices with a value that is not finite are left out.
   void Add(const TensorView& x);
-  // By rising priority.
+  // Returns the slices by rising priority.
   const std::vector<Slice>& slices() const { return slices_; }
 
  private:
@@ -49,10 +49,10 @@ class OutputObjective {
   // Activations of the plan whose rule searches are sampled.
   void Add(int activation, const TensorView& x);
 
-  // The candidate scale of the activation's rule that minimises the sum, over the layers that read
-  // it and the sampled slices, of the squared error of the output with quantized input and weight.
-  // `encode` gives a weight's codes. Nothing when a layer cannot stand alone or nothing was
-  // sampled.
+  // Returns the candidate scale of the activation's rule that minimises the sum, over the layers
+  // that read it and the sampled slices, of the squared error of the output with quantized input
+  // and weight. `encode` gives a weight's codes. Nothing when a layer cannot stand alone or nothing
+  // was sampled.
   std::optional<ScaleChoice> Solve(int activation, const TensorStats& stats,
                                    const std::function<EncodedWeight(int)>& encode) const;
 

@@ -38,6 +38,7 @@ class Pipeline {
     Timed("plan", [&] { result_.plan = MakePlan(in_.model, in_.config, in_.context); });
     RequireQuantizedLayers(in_.model, result_.plan,
                            "--dry-run lists every layer with the reason why it is kept");
+    if (!options_.output.empty()) in_.exporter.Check(result_.plan, options_.simulated);
     if (options_.output.empty()) {
       Timed("collect", [&] { Collect(); });
       return std::move(result_);

@@ -36,7 +36,7 @@ struct PipelineOptions {
   bool delayed_study = false;                   // replay every rule of delayed scaling
 };
 
-// What became of one weight, measured on the written file.
+// Tells what became of one weight, measured on the written file.
 struct WeightResult {
   float amax = 0;
   float scale = 0;  // the one scale, when granularity is per tensor
@@ -69,7 +69,7 @@ struct PipelineResult {
   std::map<std::string, double> seconds;  // by stage
 };
 
-// What the pipeline works with.
+// Holds what the pipeline works with.
 struct PipelineInputs {
   const Model& model;
   const QuantConfig& config;

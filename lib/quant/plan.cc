@@ -210,7 +210,7 @@ class Planner {
   OperandPlan MakeActivation(const Activation& activation, OperandConfig config) const {
     const NumberFormat& format = context_.formats.Get(config.format);
     const TileScales* tiles = TilesOf(format, config.granularity, "activations");
-    const bool coded = format.scale_encoding() == ScaleEncoding::kCodes;
+    const bool coded = format.HasGlobalScale();
     if (format.storage().tiled) {
       config.granularity = tiles->granularity;
       // Scales that belong to the format need no data, which is all that `cast` asks for.
@@ -287,7 +287,7 @@ FakeQuantize OperandPlan::With(const ScaleChoice& choice) const {
 uint64_t StoredBytes(const WeightPlan& plan) {
   const bool bf16 = plan.params.scale_dtype == ScaleDType::kBF16;
   const size_t scale = plan.format->ScalesFollowAmax() ? 1 : bf16 ? 2 : 4;
-  const size_t global = plan.format->scale_encoding() == ScaleEncoding::kCodes ? 4 : 0;
+  const size_t global = plan.format->HasGlobalScale() ? 4 : 0;
   const uint64_t code_bits = plan.layout.size() * static_cast<uint64_t>(plan.format->bits());
   return (code_bits + 7) / 8 + plan.layout.scale_count() * scale + global;
 }

@@ -17,7 +17,7 @@
 
 namespace hif8 {
 
-// How one operand is quantized. The pointers refer to registries that outlive the plan.
+// Decides how one operand is quantized. The pointers refer to registries that outlive the plan.
 struct OperandPlan {
   const NumberFormat* format = nullptr;
   const Calibrator* rule = nullptr;
@@ -27,12 +27,10 @@ struct OperandPlan {
   // Activations: scales are found when the model runs, one per tile.
   std::optional<TileScaling> dynamic;
 
-  // True where one scale is chosen before the model runs: the operand's, or what the scales of its
-  // tiles are stored over.
-  bool HasStaticScale() const {
-    return !dynamic || format->scale_encoding() == ScaleEncoding::kCodes;
-  }
-  // True where that scale must come from calibration data.
+  // Returns whether one scale is chosen before the model runs: the operand's, or the one that the
+  // scales of its tiles are stored over.
+  bool HasStaticScale() const { return !dynamic || format->HasGlobalScale(); }
+  // Returns whether that scale must come from calibration data.
   bool NeedsData() const { return HasStaticScale() && rule->traits().needs_data; }
   // Returns how an activation is fake-quantized with a scale that was chosen for it.
   FakeQuantize With(const ScaleChoice& choice) const;
@@ -54,12 +52,12 @@ struct QuantPlan {
   std::map<int, OperandPlan> activations;  // by index into Model::activations()
 
   std::vector<bool> QuantizedLayers() const;  // a flag for each layer
-  // Activations whose scale must come from data; with `dynamic`, those as well that have none but
-  // whose rule could choose one.
+  // Returns activations whose scale must come from data; with `dynamic`, those as well that have
+  // none but whose rule could choose one.
   std::vector<int> ObservedActivations(bool dynamic = false) const;
 };
 
-// Bytes that codes and scales of a weight take.
+// Returns the bytes that codes and scales of a weight take.
 uint64_t StoredBytes(const WeightPlan& plan);
 
 // Decides for every layer. Throws kUsage when a pattern matches nothing, when layers that share a

@@ -27,20 +27,20 @@ struct StatsFile {
   void Merge(StatsFile&& later, const std::string& where);
 };
 
-// The records in the order of `activations`; those of other names are left out.
+// Returns the records in the order of `activations`; those of other names are left out.
 std::vector<TensorStats> ByActivation(StatsFile&& stats,
                                       const std::vector<Activation>& activations);
 
-// The bytes of a file and back. Throws kModel when the bytes are no statistics file, are truncated
-// or damaged, or of another version.
+// Converts to the bytes of a file and back. Throws kModel when the bytes are no statistics file,
+// are truncated or damaged, or of another version.
 std::string SerializeStats(const StatsFile& stats);
 StatsFile ParseStats(std::string_view bytes, const std::string& where);
 
-// By temporary name, fsync and rename. Throws kEnvironment when the file cannot be written.
+// Writes a temporary name, fsyncs and renames. Throws kEnvironment when the file cannot be written.
 void WriteStatsFile(const std::filesystem::path& path, const StatsFile& stats);
 
-// One or more files, merged in the given order. Throws kModel also when one of them is of another
-// model than `model`.
+// Reads one or more files, merged in the given order. Throws kModel also when one of them is of
+// another model than `model`.
 StatsFile ReadStatsFiles(std::span<const std::filesystem::path> paths, const Fingerprint& model);
 
 }  // namespace hif8

@@ -29,10 +29,10 @@ struct Advice {
   std::string how;  // an entry of a recipe's `overrides`, or flags where no layer is named
 };
 
-// What gains at least 0.1 dB. First what helps all layers, then single layers that gain more than
-// they would by that, most first; at most `top` of these (0: all). Each line of advice alone makes
-// a recipe that is accepted: `formats` say which rule they need.
-// Throws kUsage with a way to get them when the report compares nothing.
+// Returns what gains at least 0.1 dB. First what helps all layers, then single layers that gain
+// more than they would by that, most first; at most `top` of these (0: all). Each line of advice
+// alone makes a recipe that is accepted: `formats` say which rule they need. Throws kUsage with a
+// way to get them when the report compares nothing.
 std::vector<Advice> Advise(const Report& report, const FormatRegistry& formats, size_t top);
 
 std::string AdviceText(const std::vector<Advice>& advice);

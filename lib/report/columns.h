@@ -11,13 +11,13 @@
 
 namespace hif8 {
 
-// What a layer has in a column. monostate: the column does not apply to it (a kept layer has no
-// weight error); an empty Measured: it applies but was not measured.
+// Holds what a layer has in a column. monostate: the column does not apply to it (a kept layer has
+// no weight error); an empty Measured: it applies but was not measured.
 using Cell = std::variant<std::monostate, Measured, std::string>;
 
 enum class ColumnKind { kText, kDecibel, kShare, kNumber, kCount, kBytes };
 
-// Which way a number is better; kNeither: it says nothing about quality.
+// Says which way a number is better; kNeither: it says nothing about quality.
 enum class Better { kNeither, kHigher, kLower };
 
 struct Column {
@@ -30,19 +30,19 @@ struct Column {
 };
 
 const std::vector<Column>& LayerColumns();
-// By name, or by a short one: "weight" is weight_sqnr, "samples" activation_samples, "name" layer.
-// Throws a usage error with a suggestion when there is none.
+// Finds a column by name, or by a short one: "weight" is weight_sqnr, "name" layer. Throws a usage
+// error with a suggestion when there is none.
 const Column& GetColumn(std::string_view name);
 // "layer,op,output_sqnr" as columns.
 std::vector<const Column*> ParseColumns(std::string_view list);
 
-// A number of this kind for people; "-" when there is nothing to show.
+// Formats a number of this kind for people; "-" when there is nothing to show.
 std::string NumberText(ColumnKind kind, const Measured& value);
-// A cell for people; "-" when there is nothing to show.
+// Formats a cell for people; "-" when there is nothing to show.
 std::string CellText(const Column& column, const Cell& cell);
-// A cell for programs: exact, empty when there is nothing.
+// Formats a cell for programs: exact, empty when there is nothing.
 std::string CellExactText(const Cell& cell);
-// The number in a cell, or nothing.
+// Returns the number in a cell, or nothing.
 Measured CellNumber(const Cell& cell);
 
 }  // namespace hif8

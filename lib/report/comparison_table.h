@@ -8,7 +8,7 @@
 
 namespace hif8 {
 
-// The layers that both runs have: what became worst first, unless the user chose an order.
+// Returns the layers that both runs have: what became worst first, unless the user chose an order.
 std::vector<ComparedLayer> UsualComparedLayers(const RunComparison& runs,
                                                const WriteOptions& options);
 
@@ -17,7 +17,7 @@ std::vector<ComparedLayer> UsualComparedLayers(const RunComparison& runs,
 std::vector<std::vector<std::string>> ComparisonLines(const RunComparison& runs,
                                                       const WriteOptions& options);
 
-// One sentence per line: what is compared, the network's metrics, what has no partner.
+// Returns one sentence per line: what is compared, the network's metrics, what has no partner.
 std::vector<std::string> ComparisonSummary(const RunComparison& runs, const WriteOptions& options);
 
 }  // namespace hif8

@@ -8,10 +8,10 @@
 
 namespace hif8 {
 
-// One line per layer and operand, one column of SQNR in dB per format, the best of each line marked
-// with '*', then the mean of each operand over its layers. `where` holds conditions layer=,
-// operand= and format= (exact) or ~ (regular expression), all of which must hold. Throws kUsage for
-// another condition, and when the report has no comparisons.
+// Returns one line per layer and operand, one column of SQNR in dB per format, the best of each
+// line marked with '*', then the mean of each operand over its layers. `where` holds conditions
+// layer=, operand= and format= (exact) or ~ (regular expression), all of which must hold. Throws
+// kUsage for another condition, and when the report has no comparisons.
 std::string FormatTable(const Report& report, std::span<const std::string> where);
 
 }  // namespace hif8

@@ -49,11 +49,11 @@ struct GateResult {
   std::string error;  // why it could not be decided (nothing measured, or not everywhere); or empty
 
   bool Passed() const { return failures == 0 && error.empty(); }
-  // "gate output_sqnr<20 failed for 2 of 14: conv1 (12.34), conv2 (17.5)": the first ten.
+  // Returns "gate output_sqnr<20 failed for 2 of 14: conv1 (12.34), conv2 (17.5)": the first ten.
   std::string Message() const;
-  // The same without names: "gate output_sqnr<20 failed for 2 of 14".
+  // Counts without names: "gate output_sqnr<20 failed for 2 of 14".
   std::string Summary() const;
-  // "18.25", or "1.2 worse: 17.05 after 18.25".
+  // Returns "18.25", or "1.2 worse: 17.05 after 18.25".
   std::string ValueText(const GateItem& item) const;
 };
 

@@ -8,7 +8,7 @@
 
 namespace hif8 {
 
-// Not measured is null, infinity the text "inf" or "-inf".
+// Writes null for what was not measured, the text "inf" or "-inf" for infinity.
 inline nlohmann::ordered_json NumberJson(const Measured& value) {
   if (!value || std::isnan(*value)) return nullptr;
   if (std::isinf(*value)) return *value > 0 ? "inf" : "-inf";

@@ -24,13 +24,13 @@ struct Metric {
   std::function<std::vector<MetricValue>(const Report&)> collect;
 };
 
-// Those of the network, then every numeric column of the table of layers.
+// Returns the metrics of the network, then every numeric column of the table of layers.
 const std::vector<Metric>& Metrics();
 // Throws a usage error with a suggestion, whose message begins with `where`.
 const Metric& GetMetric(const std::string& name, const std::string& where);
 
-// By how much `current` is worse than `baseline` (negative: better), in the metric's unit; nothing
-// where either was not measured or neither way is better. Two equal infinities: 0.
+// Tells by how much `current` is worse than `baseline` (negative: better), in the metric's unit;
+// nothing where either was not measured or neither way is better. Two equal infinities: 0.
 Measured WorseBy(Better better, const Measured& current, const Measured& baseline);
 
 }  // namespace hif8

@@ -29,12 +29,12 @@ struct BandShare {
   Measured share;
 };
 
-// How the magnitudes of an operand are spread. Shares are of all finite elements.
+// Describes how the magnitudes of an operand are spread. Shares are of all finite elements.
 struct ExponentReport {
   int first = 0;                // counts[i] elements have floor(log2 |x|) = first + i
   std::vector<int64_t> counts;  // nonzero elements
   int64_t zeros = 0;
-  // Of the operand's format; with `zeros`, `below` and `above` they add up to everything.
+  // Hold shares by the operand format's bits; with `zeros`, `below` and `above` they add up to all.
   std::vector<BandShare> bands;  // most bits first
   Measured below;                // smaller than the binade of the smallest positive value
   Measured above;                // greater than the binade of the largest finite value
@@ -53,7 +53,7 @@ struct OperandReport {
   std::optional<int64_t> samples;  // calibration samples that were seen
   std::optional<int64_t> bytes_before, bytes_after;
   std::vector<std::string> notes;
-  // Of x, and of x / scale where the scales are known.
+  // Describe x, and x / scale where the scales are known.
   std::optional<ExponentReport> exponents_before, exponents_after;
 };
 
@@ -128,14 +128,14 @@ struct DelayedStudyReport {
   std::vector<DelayedTraceReport> traces;  // likewise
 };
 
-// What a layer does alone (--auto).
+// Tells what a layer does alone (--auto).
 struct SensitivityReport {
   std::string layer;
   Measured alone;                  // the goal's metric when only this layer is quantized
   std::optional<int64_t> samples;  // that it was measured on
 };
 
-// What a layer that was kept bought (--auto).
+// Tells what a layer that was kept bought (--auto).
 struct KeptReport {
   std::string layer;
   Measured before;   // the goal's metric with the layers above it in the list kept
@@ -143,7 +143,7 @@ struct KeptReport {
   Measured without;  // with all of the list but this one
 };
 
-// How a goal was sought (--auto).
+// Tells how a goal was sought (--auto).
 struct AutoReport {
   std::string goal;
   std::string metric;
@@ -229,7 +229,7 @@ struct Report {
 // The metrics' part of an operand; the rest of `operand` stays.
 void SetMetrics(const ErrorMetrics& metrics, OperandReport* operand);
 
-// A histogram in the bands of a format.
+// Reports a histogram in the bands of a format.
 ExponentReport ReportExponents(const ExponentHistogram& histogram,
                                std::span<const PrecisionBand> bands);
 // Both histograms of an operand in its format's bands; one that nothing was counted in is absent.

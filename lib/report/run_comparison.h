@@ -19,7 +19,7 @@ struct ComparedValue {
   Measured Worse() const { return WorseBy(metric->better, current, baseline); }
 };
 
-// What only one of two runs has.
+// Lists what only one of two runs has.
 struct Unmatched {
   std::string kind;  // "layer", "cache", "output"
   std::string name;

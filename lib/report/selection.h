@@ -49,7 +49,7 @@ struct Comparison {
 Comparison SplitComparison(const std::string& text, std::span<const std::string_view> ops);
 // `op` is one of < <= > >= =.
 bool Compare(double left, std::string_view op, double right);
-// A finite number, or false.
+// Parses a finite number; false for other text.
 bool ParseNumber(std::string_view text, double* number);
 
 }  // namespace hif8

@@ -8,16 +8,16 @@
 
 namespace hif8 {
 
-// One sentence per line: counts and coverage, network outputs, perplexity, data, warnings.
+// Returns one sentence per line: counts and coverage, network outputs, perplexity, data, warnings.
 std::vector<std::string> SummaryLines(const Report& report);
 
-// The layers that people read: worst output first unless the user chose otherwise.
+// Returns the layers that people read: worst output first unless the user chose otherwise.
 std::vector<const LayerReport*> UsualLayers(const Report& report, const WriteOptions& options);
-// The columns chosen, or else the usual ones without those that none of the layers fills.
+// Returns the columns chosen, or else the usual ones without those that none of the layers fills.
 std::vector<const Column*> UsualColumns(const std::vector<const LayerReport*>& layers,
                                         const WriteOptions& options);
 
-// The SQNR that tells most about a layer: its output's, else that of activation or weight.
+// Returns the SQNR that tells most about a layer: its output's, else that of activation or weight.
 Measured MainSqnr(const LayerReport& layer);
 
 }  // namespace hif8

@@ -13,13 +13,13 @@ namespace hif8 {
 
 // Two decimals; "inf" when exact, "-" when not measured.
 std::string DecibelText(const Measured& value);
-// A share as percent, three significant digits: "0.0123 %", "99.2 %", "0 %".
+// Returns a share as percent, three significant digits: "0.0123 %", "99.2 %", "0 %".
 std::string PercentText(const Measured& share);
 // Six significant digits.
 std::string NumberText6(const Measured& value);
-// The shortest text that reads back to the same double; "inf"; empty when not measured.
+// Returns the shortest text that reads back to the same double; "inf"; empty when not measured.
 std::string ExactText(const Measured& value);
-// "1.2 MB" (powers of 1000); "-" when unknown.
+// Returns "1.2 MB" (powers of 1000); "-" when unknown.
 std::string BytesText(const std::optional<int64_t>& bytes);
 
 // Columns that the text takes on a terminal, counting one for every code point.

@@ -53,7 +53,7 @@ struct Measurement {
   double perplexity_quantized = 0;
 };
 
-// How a network is quantized while it is being observed (`propagate: quantized`).
+// Describes how a network is quantized while it is being observed (`propagate: quantized`).
 struct Propagation {
   // The scale of an activation, from what was observed of it; nothing where it stays as it is.
   std::function<std::optional<QuantizedActivation>(int activation, const TensorStats& stats)> solve;
@@ -61,14 +61,14 @@ struct Propagation {
   std::function<std::optional<EncodedWeight>(int weight)> encode;
 };
 
-// Which layers of a network are quantized; a flag for each of Model::layers().
+// Flags the layers of a network that are quantized; one flag for each of Model::layers().
 using LayerSet = std::vector<bool>;
 
 // Is shown every tensor of an activation that a collecting pass observes, with the number of
 // consecutive samples in it.
 using ActivationObserver = std::function<void(int activation, const TensorView&, size_t samples)>;
 
-// What a source can measure of a whole network.
+// Says what a source can measure of a whole network.
 enum class NetworkErrors {
   kNone,     // it runs layers only
   kOutputs,  // errors of the network's outputs
@@ -82,14 +82,14 @@ class ActivationSource {
   // For the passes to come; empty: nobody.
   void SetObserver(ActivationObserver observer) { observer_ = std::move(observer); }
 
-  // One pass over the calibration data. Returns one record per activation of the model; those not
-  // in `wanted` stay empty. Memory does not grow with the number of samples.
+  // Goes once over the calibration data; returns one record per activation of the model;
+  // those not in `wanted` stay empty. Memory does not grow with the number of samples.
   virtual std::vector<TensorStats> Collect(std::span<const int> wanted) = 0;
-  // The same, but each block gets what the blocks before it produce once they are quantized. Throws
-  // kUsage where the network does not come in blocks.
+  // Collects as Collect does, but each block gets what the blocks before it produce once quantized.
+  // Throws kUsage where the network does not come in blocks.
   virtual std::vector<TensorStats> CollectPropagated(std::span<const int> wanted,
                                                      const Propagation& propagation);
-  // Number of samples that Collect() went through.
+  // Returns the number of samples that Collect() went through.
   virtual uint64_t samples() const = 0;
   // True when the data was made up (random) instead of read.
   virtual bool synthetic() const = 0;
@@ -108,8 +108,8 @@ class ActivationSource {
   virtual std::vector<Measurement> MeasureVariants(
       const std::filesystem::path& written, const std::map<int, QuantizedActivation>& quantized,
       std::span<const LayerSet> variants, uint64_t samples);
-  // The layer on its own, with names as in lib/model/layer_graph.h, all fp32; nothing where it
-  // cannot stand alone.
+  // Returns the layer on its own, with names as in lib/model/layer_graph.h, all fp32; nothing where
+  // it cannot stand alone.
   virtual std::optional<RunnableGraph> LayerGraph(int /*layer*/) const { return std::nullopt; }
 
  protected:

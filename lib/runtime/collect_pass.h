@@ -22,7 +22,7 @@ class CollectSink : public TapSink {
  public:
   void Aim(const PartGraph& part, const std::string& prefix, const Checkpoint& checkpoint,
            std::vector<TensorStats>* stats);
-  // Nothing more comes from the part that was aimed at.
+  // Ends the pass: nothing more comes from the part that was aimed at.
   void Finish();
   void Observe(int id, const TensorView& x) override;
   void Compare(int, const TensorView&, const TensorView&) override {}

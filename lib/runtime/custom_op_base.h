@@ -31,7 +31,7 @@ inline OrtStatusPtr InferSameShape(const OrtCustomOp*, OrtShapeInferContext* con
   return api.ShapeInferContext_SetOutputTypeShape(context, 0, info);
 }
 
-// The map {input 0 -> output 0}, in memory that the engine gives back.
+// Returns the map {input 0 -> output 0}, in memory that the engine gives back.
 inline size_t FirstToFirst(int** inputs, int** outputs) {
   *inputs = static_cast<int*>(std::calloc(1, sizeof(int)));
   *outputs = static_cast<int*>(std::calloc(1, sizeof(int)));

@@ -15,8 +15,8 @@
 
 namespace hif8 {
 
-// Where the taps of one run report. The engine computes the nodes of a run, one after the other, in
-// the thread that asked for it, so that they find it there.
+// Says where the taps of one run report. The engine computes the nodes of a run, one after the
+// other, in the thread that asked for it, so that they find it there.
 struct TapRun {
   TapSink* sink = nullptr;        // may be null
   std::exception_ptr error = {};  // what the sink threw, because it cannot pass through the engine

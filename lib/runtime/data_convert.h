@@ -15,7 +15,7 @@ enum class Conversion {
 
 Conversion ConversionBetween(DType from, DType to);
 
-// The tensor in another type, which must not be refused.
+// Returns the tensor in another type, which must not be refused.
 Tensor Convert(const TensorView& view, DType to);
 
 // Tensors of one type and equal trailing dimensions, one after the other along the leading one.

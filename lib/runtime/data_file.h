@@ -45,8 +45,8 @@ class TensorsFile : public DataFile {
   std::vector<Tensor> tensors_;
 };
 
-// What a folder holds, hidden files aside, in natural order (img2 before img10). Throws kModel when
-// it cannot be read.
+// Lists what a folder holds, hidden files aside, in natural order (img2 before img10). Throws
+// kModel when it cannot be read.
 std::vector<std::filesystem::path> FolderEntries(const std::filesystem::path& folder);
 
 // Each throws kModel when the file is not what it should be.
@@ -73,7 +73,7 @@ struct DataItem {
   std::string where() const { return paths.empty() ? "random" : paths[0].string(); }
 };
 
-// The items behind a path, at least one.
+// Returns the items behind a path, at least one.
 std::vector<DataItem> FindItems(const std::filesystem::path& path,
                                 std::span<const GraphValue> inputs, LogSink& log);
 

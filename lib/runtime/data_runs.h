@@ -11,8 +11,8 @@
 
 namespace hif8 {
 
-// What is done with a run. Each worker has one run at a time; several workers share networks, and
-// nothing else.
+// Does something with each run. Each worker has one run at a time; several workers share networks,
+// and nothing else.
 class RunWorker {
  public:
   virtual ~RunWorker() = default;

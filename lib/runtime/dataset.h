@@ -43,9 +43,9 @@ template <>
 inline constexpr EnumTable<ImageChannels, 3> kEnumNames<ImageChannels>{
     {{ImageChannels::kRgb, "rgb"}, {ImageChannels::kBgr, "bgr"}, {ImageChannels::kGray, "gray"}}};
 
-// How an image becomes a tensor: decoded to 8 bits a channel, resized (triangle filter, widened
-// when shrinking), scaled to [0, 1], then (v - mean) / std per channel in the order of `channels`.
-// An input of type U8 gets the values 0 to 255 instead, and no mean or std.
+// Says how an image becomes a tensor: decoded to 8 bits a channel, resized (triangle filter,
+// widened when shrinking), scaled to [0, 1], then (v - mean) / std per channel in the order of
+// `channels`. An input of type U8 gets the values 0 to 255 instead, and no mean or std.
 struct ImageOptions {
   std::array<int64_t, 2> size = {224, 224};  // height and width, where the input leaves them open
   std::array<double, 3> mean = {0, 0, 0};    // per channel, of values in [0, 1]
@@ -83,8 +83,8 @@ class Dataset {
   virtual size_t runs() const = 0;
   virtual uint64_t samples() const = 0;  // of all runs together
   virtual bool synthetic() const = 0;    // made up, not read
-  // Any run, in any order; fastest in rising order (compressed archives are read forwards). Throws
-  // kModel naming the file when it cannot be read. By one thread at a time.
+  // Reads any run, in any order; fastest in rising order (compressed archives are read forwards).
+  // Throws kModel naming the file when it cannot be read. By one thread at a time.
   virtual DataRun Read(size_t run) = 0;
 };
 

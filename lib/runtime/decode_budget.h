@@ -27,7 +27,7 @@ class DecodeBudget {
   // Tells which limit an allocation failed at, the first time.
   Exceeded exceeded() const { return exceeded_; }
 
-  // As malloc, realloc and free; null beyond a limit.
+  // Act as malloc, realloc and free; null beyond a limit.
   static void* Allocate(size_t size);
   static void* Reallocate(void* block, size_t size);
   static void Free(void* block);

@@ -18,7 +18,7 @@ class ExpertRouting {
   ExpertRouting(const ExpertsSpec& spec, std::vector<float> correction,
                 const std::vector<size_t>& sizes, size_t width, uint64_t memory_limit);
 
-  // What the block's own graph gave for a sample: what experts read, and the router's logits.
+  // Takes what the block's own graph gave for a sample: what experts read, and the router's logits.
   void Take(size_t sample, const TensorView& normed, const TensorView& logits);
 
   // Rows of the sample that go to the expert, rising.

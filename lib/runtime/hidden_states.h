@@ -19,7 +19,7 @@ class HiddenStates {
 
   size_t samples() const { return begin_.size() - 1; }
   bool in_memory() const { return fd_ < 0; }
-  // The states of one sample, written before; valid until the next call.
+  // Returns the states of one sample, written before; valid until the next call.
   std::span<const float> Read(size_t sample);
   // `values` has the sample's size.
   void Write(size_t sample, std::span<const float> values);

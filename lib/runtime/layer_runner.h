@@ -12,13 +12,13 @@ namespace hif8 {
 
 class LayerRunner {
  public:
-  // Null where the layer cannot stand alone. Throws as Session.
+  // Returns null where the layer cannot stand alone. Throws as Session.
   static std::unique_ptr<LayerRunner> Make(const ActivationSource& source, int layer);
   ~LayerRunner();
   LayerRunner(const LayerRunner&) = delete;
   LayerRunner& operator=(const LayerRunner&) = delete;
 
-  // The layer's output as fp32 values. `weight` has the stored weight's shape.
+  // Returns the layer's output as fp32 values. `weight` has the stored weight's shape.
   std::vector<float> Run(std::span<const float> x, const Shape& x_shape,
                          std::span<const float> weight, const Shape& weight_shape);
 

@@ -43,7 +43,7 @@ class MeasureSink : public TapSink {
     if (index < 0 || !comparable_) return;
     std::vector<float> buffer;
     const auto values = AsFloats(x, &buffer);
-    // By name: several outputs of a part may count for one layer.
+    // Several outputs of a part may count for one layer: found by name.
     std::vector<float>& original = outputs_[names_[static_cast<size_t>(id)]];
     if (original_) {
       original.assign(values.begin(), values.end());

@@ -7,7 +7,7 @@
 
 namespace hif8 {
 
-// What a graph's inputs are fed with.
+// Holds what a graph's inputs are fed with.
 using NamedTensors = std::map<std::string, Tensor>;
 
 }  // namespace hif8

@@ -17,14 +17,14 @@
 
 namespace hif8 {
 
-// What all passes share: positions, masks, embeddings.
+// Holds what all passes share: positions, masks, embeddings.
 class NetworkRun {
  public:
   NetworkRun(const Checkpoint& checkpoint, const TokenData& data);
 
   const Network& network() const { return network_; }
   size_t samples() const { return data_.samples.size(); }
-  // Of the longest sample.
+  // Returns the longest sample's number of tokens.
   int64_t longest() const { return longest_; }
   int64_t length(size_t sample) const { return static_cast<int64_t>(data_.samples[sample].size()); }
   const std::vector<int64_t>& ids(size_t sample) const { return data_.samples[sample]; }
@@ -43,7 +43,7 @@ class NetworkRun {
   // rows for the experts of a block that has them.
   void RunBlock(const PartSession& block, int64_t number, NamedTensors* constants, size_t sample,
                 HiddenStates* in, HiddenStates* out, ExpertRouting* routing);
-  // Where the rows of a block's experts go; null for a block without experts.
+  // Tells where the rows of a block's experts go; null for a block without experts.
   std::unique_ptr<ExpertRouting> Route(int64_t block, uint64_t memory_limit) const;
   // The final norm, in place.
   void RunNorm(const PartSession& norm, NamedTensors* constants, size_t sample,
@@ -75,7 +75,7 @@ class Prefetch {
       : steps_(steps), ahead_(ahead), load_(std::move(load)) {
     if (ahead_) Start(0);
   }
-  // The constants of the step, which must be the next one.
+  // Returns the constants of the step, which must be the next one.
   NamedTensors Take(int64_t step);
 
  private:

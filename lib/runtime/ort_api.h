@@ -17,16 +17,16 @@
 
 namespace hif8 {
 
-// The project's name of an engine's element type; nothing for those without one (strings, complex
-// numbers, 4-bit integers).
+// Returns the project's name of an engine's element type; nothing for those without one (strings,
+// complex numbers, 4-bit integers).
 std::optional<DType> FromOrt(ONNXTensorElementDataType type);
 ONNXTensorElementDataType ToOrt(DType dtype);
 
-// A view of an engine's tensor. The element type must have a name here (kModel otherwise).
+// Returns a view of an engine's tensor. The element type must have a name here (kModel otherwise).
 TensorView ViewOf(Ort::ConstValue value);
 
-// The names of a session's inputs and outputs, in the model's order. (Ort::Session has such members
-// only in later versions than the oldest that is built with, 1.21.)
+// Returns the names of a session's inputs and outputs, in the model's order. (Ort::Session has such
+// members only in later versions than the oldest that is built with, 1.21.)
 std::vector<std::string> InputNames(const Ort::Session& session);
 std::vector<std::string> OutputNames(const Ort::Session& session);
 

@@ -22,7 +22,7 @@ struct PartSession {
   PartGraph part;
   std::unique_ptr<Session> session;
 
-  // The part's first output.
+  // Returns the part's first output.
   Tensor Run(const NamedTensors& inputs) const { return session->Run(inputs).front(); }
   std::vector<Tensor> RunAll(const NamedTensors& inputs) const { return session->Run(inputs); }
 };
@@ -72,8 +72,8 @@ class ConstantLoader {
   ConstantLoader(const Checkpoint& checkpoint, QuantizedRows quantized)
       : checkpoint_(checkpoint), quantized_(std::move(quantized)) {}
 
-  // The constants of `parts` under the names of their graph inputs; `prefix` is put before the
-  // tensors' names.
+  // Returns the constants of `parts` under the names of their graph inputs; `prefix` is put before
+  // the tensors' names.
   NamedTensors Load(std::span<const PartGraph* const> parts, const std::string& prefix) const;
   // Rows [begin, end) of one tensor.
   Tensor LoadRows(const std::string& tensor, bool quantized, int64_t begin, int64_t end) const;
@@ -93,7 +93,7 @@ std::map<std::string, QuantizedInput> QuantizedInputs(
 void AddScales(const Checkpoint& checkpoint, const std::map<int, QuantizedActivation>& quantized,
                const PartGraph& part, const std::string& prefix, NamedTensors* inputs);
 
-// A tensor of fp32 values over memory that the caller keeps.
+// Returns a tensor of fp32 values over memory that the caller keeps.
 Tensor FloatTensor(std::span<const float> values, Shape shape);
 
 }  // namespace hif8

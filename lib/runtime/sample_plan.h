@@ -54,7 +54,7 @@ class RunPlanner {
   std::vector<PlannedRun> Finish(LogSink& log, const std::string& where);
 
  private:
-  // The number of samples to use: what was asked for, in whole runs.
+  // Returns the number of samples to use: what was asked for, in whole runs.
   size_t Limit() const;
   void Flush(bool complete);
 

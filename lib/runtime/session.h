@@ -46,10 +46,10 @@ class Session {
   const std::vector<std::string>& input_names() const;
   const std::vector<std::string>& output_names() const;
 
-  // One run; several threads may each have one at a time, with taps of their own (null: those of
-  // the options). Tensors under other names than the graph's inputs are ignored. Returns the
-  // outputs in the graph's order; they own their memory, which is the engine's. An output that is
-  // no tensor, or of an element type without a DType, has a null owner. Throws kModel when the
+  // Runs the graph once; several threads may each have one at a time, with taps of their own (null:
+  // those of the options). Tensors under other names than the graph's inputs are ignored. Returns
+  // the outputs in the graph's order; they own their memory, which is the engine's. An output that
+  // is no tensor, or of an element type without a DType, has a null owner. Throws kModel when the
   // engine refuses the data, kInterrupted, and whatever a tap threw.
   std::vector<Tensor> Run(const NamedTensors& inputs, TapSink* taps = nullptr);
 
@@ -61,7 +61,7 @@ class Session {
 // Runs a graph without inputs once. Throws as Session does.
 std::vector<Tensor> RunConstants(const RunnableGraph& graph);
 
-// "1.29.0"; kEnvironment when there is no usable engine.
+// Returns "1.29.0"; kEnvironment when there is no usable engine.
 std::string EngineVersion();
 
 }  // namespace hif8

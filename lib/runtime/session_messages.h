@@ -12,10 +12,10 @@
 
 namespace hif8 {
 
-// The error for a failed call. `what` was being done.
+// Returns the error for a failed call. `what` was being done.
 Error EngineError(const std::string& what, OrtErrorCode code, std::string_view message);
 
-// The message on one line, without source locations and stack traces.
+// Returns the message on one line, without source locations and stack traces.
 std::string CleanMessage(std::string_view message);
 
 // Passes warnings on to a sink, each once; what users can do nothing about goes to its debug level.

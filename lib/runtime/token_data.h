@@ -15,7 +15,7 @@ struct TokenData {
   std::string source;  // file name, for errors
 };
 
-// As LoadTokenSequences (lib/model/tokenizer/text_data.h) reads it; ids are not checked here.
+// Reads as LoadTokenSequences (lib/model/tokenizer/text_data.h) does; ids are not checked here.
 TokenData ReadTokenData(const std::filesystem::path& path, const TextDataOptions& options);
 
 // Throws kModel naming sample and position of an id that is not in [0, vocabulary), and for samples

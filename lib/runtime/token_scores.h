@@ -18,7 +18,7 @@ class TokenScores {
   // Sum over all tokens but the first of -log p(token), and how many these are.
   double NegativeLogLikelihood() const;
   uint64_t predicted() const { return ids_.empty() ? 0 : ids_.size() - 1; }
-  // The likeliest next token at every position (the lowest id among equals).
+  // Returns the likeliest next token at every position (the lowest id among equals).
   std::vector<int64_t> Predictions() const;
 
  private:

@@ -31,14 +31,14 @@ class Diagnostics {
   std::vector<Error> errors_;
 };
 
-// Where a value comes from: a file, whose positions are worth telling, or an option.
+// Says where a value comes from: a file, whose positions are worth telling, or an option.
 struct Source {
   std::string name;
   bool has_positions = false;
   std::string At(const YAML::Mark& mark) const;
 };
 
-// "'abc'", "a list", "nothing": a node in errors.
+// Returns "'abc'", "a list", "nothing": a node in errors.
 std::string FoundText(const YAML::Node& node);
 
 // Returns the text, or its beginning where it is long.

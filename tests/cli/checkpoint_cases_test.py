@@ -105,6 +105,13 @@ class CheckpointCases(FolderCase):
             pathlib.Path("m/x.safetensors").write_bytes(whole[:size])
             self.run_program(code=3, says=["m/x.safetensors"])
 
+    def test_a_header_that_would_be_too_long_is_found_before_the_run(self):
+        # Names so long that those of the scales take the header over the limit.
+        names = [f"{i}{'x' * 9000}.weight" for i in range(5600)]
+        self.write("x.safetensors", {name: matrix(2, 2) for name in names})
+        for args in (["--dry-run"], []):
+            self.run_program("m", *args, code=3, says=["the header of the quantized file would have 10", "more files"])
+
     def test_already_quantized(self):
         layer = "model.layers.0.mlp.up_proj"
         codes = RNG.integers(0, 100, (4, 6))

@@ -64,6 +64,7 @@ class FaultCases(FolderCase):
             "leaves out its input 0": Graph(x, y, [node("MatMul", "- w", "y", "m")], {"w": w}),
             "reads 'v', which nothing defines": Graph(x, y, [node("MatMul", "x v", "y", "m")]),
             "has 0 outputs, expected 1": Graph(x, x, [node("MatMul", "x w", "", "m")], {"w": w}),
+            "(DequantizeLinear) has 1 inputs": Graph(x, y, [node("DequantizeLinear", "x", "y", "d", domain="ai.hif8")]),
         }
         for says, graph in cases.items():
             with self.subTest(says):

@@ -16,26 +16,44 @@ class RecurrentCases(OnnxProgramCase):
     def setUp(self):
         super().setUp()
         random = np.random.default_rng(1)
-        self.weights = {
-            "w": random.standard_normal((1, HIDDEN, INPUTS)).astype("f4") * np.float32(0.01),
-            "r": np.eye(HIDDEN, dtype="f4")[None] * np.float32(0.97),
-            "l": random.standard_normal((HIDDEN, 4)).astype("f4"),
-        }
+        self.inputs = random.standard_normal((4, HIDDEN, INPUTS)).astype("f4") * np.float32(0.01)
+        self.memory = np.eye(HIDDEN, dtype="f4") * np.float32(0.97)
+        self.last = random.standard_normal((HIDDEN, 4)).astype("f4")
         self.x = random.standard_normal((2 * STEPS, 1, INPUTS)).astype("f4") + np.float32(0.5)
 
-    def largest_state(self, x):
-        state, largest = np.zeros(HIDDEN, "f4"), 0
+    def largest_state(self, x, op="RNN"):
+        state, cell, largest = np.zeros(HIDDEN, "f4"), np.zeros(HIDDEN, "f4"), 0
         for step in x[:, 0]:
-            state = np.tanh(self.weights["w"][0] @ step + self.weights["r"][0] @ state)
+            state, cell = self.step(op, step, state, cell)
             largest = max(largest, float(abs(state).max()))
         return largest
 
-    def seen(self, leading, x, *nodes, **more):
-        """The largest input of the layer behind the RNN."""
+    def step(self, op, x, state, cell):
+        """The definitions of ONNX; gates in its order, which all remember in the same way."""
+        gates = [w @ x for w in self.inputs]
+        kept = self.memory @ state
+        sigmoid = lambda v: 1 / (1 + np.exp(-v))
+        if op == "RNN":
+            return np.tanh(gates[0] + kept), cell
+        if op == "GRU":
+            update, reset = sigmoid(gates[0] + kept), sigmoid(gates[1] + kept)
+            return (1 - update) * np.tanh(gates[2] + self.memory @ (reset * state)) + update * state, cell
+        into, out, forget, candidate = (gate + kept for gate in gates)
+        cell = sigmoid(forget) * cell + sigmoid(into) * np.tanh(candidate)
+        return sigmoid(out) * np.tanh(cell), cell
+
+    def seen(self, leading, x, *nodes, op="RNN", **more):
+        """The largest input of the layer behind the recurrent one."""
         np.save("x.npy", x)
-        nodes = [*nodes, node("RNN", f"{'t' if nodes else 'x'} w r", "s", "rnn", hidden_size=HIDDEN)]
+        gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[op]
+        weights = {
+            "w": self.inputs[:gates].reshape(1, -1, INPUTS),
+            "r": np.concatenate([self.memory] * gates)[None],
+            "l": self.last,
+        }
+        nodes = [*nodes, node(op, f"{'t' if nodes else 'x'} w r", "s", "recurrent", hidden_size=HIDDEN)]
         nodes.append(node("MatMul", "s l", "y", "mm"))
-        graph = Graph([value("x", [leading, 1, INPUTS])], [value("y", ["a", "b", "c", "d"])], nodes, self.weights)
+        graph = Graph([value("x", [leading, 1, INPUTS])], [value("y", ["a", "b", "c", "d"])], nodes, weights)
         report = self.quantize(model(graph, opset=14), source="x.npy", **more)
         layer = next(layer for layer in report["layers"] if layer["name"] == "mm")
         return layer["activation"]["amax"]
@@ -47,6 +65,14 @@ class RecurrentCases(OnnxProgramCase):
         for leading in ("", "S", "s0", "batch_size"):
             with self.subTest(leading):
                 self.assertAlmostEqual(self.seen(leading, self.x[:STEPS]) / expected, 1, delta=1e-5)
+
+    def test_every_kind_of_layer(self):
+        for op in ("RNN", "GRU", "LSTM"):
+            with self.subTest(op):
+                expected = self.largest_state(self.x[:STEPS], op)
+                single_steps = max(self.largest_state(self.x[i : i + 1], op) for i in range(STEPS))
+                self.assertGreater(expected, 1.2 * single_steps)  # or the test could not fail
+                self.assertAlmostEqual(self.seen("S", self.x[:STEPS], op=op) / expected, 1, delta=1e-5)
 
     def test_through_element_wise_operators(self):
         expected = self.largest_state(self.x[:STEPS])

@@ -28,6 +28,8 @@ LIMITS = [
     ("lib/long.cc", "//\n" * 421, "421 lines"),
     ("docs/host.md", "see registry." + "npm" + "js.org\n", "a package registry's host"),
     ("docs/path.md", "cd /ho" + "me/someone/project\n", "a path of one machine"),
+    ("lib/half.h", "#pragma once\n// What it is.\nint x;\n", "does not begin with a verb"),
+    ("lib/whole.h", "// What the file is.\n#pragma once\n// Returns x.\n// The same again.\nint x();\n", None),
     ("docs/relative.md", "cd ~/work/x; ls $HOME/work/y build/work/z\n", None),
 ]
 
@@ -48,8 +50,21 @@ def run(script, files):
     return result.stdout, result.returncode
 
 
+def printing_library():
+    """What is said of a library of which one object prints and the other one does not."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, body in (("loud", 'std::printf("%d", x)'), ("silent", "x + 1")):
+            pathlib.Path(folder, f"{name}.cc").write_text(f"#include <cstdio>\nint {name}(int x) {{ return {body}; }}\n")
+            subprocess.run(["c++", "-c", f"{name}.cc"], cwd=folder, check=True)
+        subprocess.run(["ar", "rc", "lib.a", "loud.o", "silent.o"], cwd=folder, check=True)
+        command = [sys.executable, ROOT / "tests/style/silent_libraries.py", "nm", "lib.a"]
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if result.returncode != 1 or "loud.o uses printf" not in result.stdout or "silent.o" in result.stdout:
+        yield f"silent_libraries.py: exit status {result.returncode}\n{result.stdout}{result.stderr}"
+
+
 def main():
-    failures = []
+    failures = list(printing_library())
     for script, files in (("include_direction.py", INCLUDES), ("style_limits.py", LIMITS)):
         output, status = run(script, files)
         if status != 1:

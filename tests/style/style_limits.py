@@ -1,6 +1,7 @@
 """Checks limits that a person would otherwise have to watch: python3 style_limits.py ROOT.
 
-Source files stay short, and no file of the project names a package registry or a path of one machine.
+Source files stay short, no file of the project names a package registry or a path of one machine, and comments on
+declarations are sentences that begin with a verb.
 """
 
 import pathlib
@@ -18,6 +19,18 @@ FORBIDDEN = [
     (re.compile(r"pypi\." + r"org|files\." + r"pythonhosted"), "a package registry's host"),
     (re.compile(r"(?<![\w.$}~/])/(work|home|root)/" + r"[\w.]"), "a path of one machine"),
 ]
+
+# Beginnings of half sentences, which lean on the declaration before or below them.
+HALF_SENTENCE = re.compile(r"\s*// (What|The same|Of|How|Which|Whether|Who|Where|Like|Those|As|By)\b")
+
+
+def half_sentences(name, lines):
+    """Comments of a header that do not begin with a verb; its first line says what the file is."""
+    if not name.endswith(".h") or name.startswith("tests/"):
+        return
+    for number, (before, line) in enumerate(zip(lines, lines[1:]), 2):
+        if HALF_SENTENCE.match(line) and not before.lstrip().startswith("//"):
+            yield f"{name}:{number}: the comment does not begin with a verb: {line.strip()[:80]}"
 
 
 def project_files(root):
@@ -41,6 +54,7 @@ def check(root, path):
         return
     if path.suffix in SOURCE and len(lines) > MAX_LINES:
         yield f"{name}: {len(lines)} lines, at most {MAX_LINES}"
+    yield from half_sentences(name, lines)
     for number, line in enumerate(lines, 1):
         for pattern, what in FORBIDDEN:
             if pattern.search(line):

@@ -13,10 +13,10 @@ class OpSchema;
 
 namespace hif8 {
 
-// An error about a graph at a place in the model ("" for its own graph).
+// Returns an error about a graph at a place in the model ("" for its own graph).
 Error GraphError(const std::string& message, const std::string& where);
 
-// What decides whether a node is right.
+// Holds what decides whether a node is right.
 struct NodeContext {
   int64_t opset = 0;                            // version of the standard operators; 0: the newest
   const onnx::FunctionProto* called = nullptr;  // what the node calls, if it is a function

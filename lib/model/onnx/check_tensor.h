@@ -18,7 +18,7 @@ std::optional<uint64_t> BytesOf(const Shape& shape);
 // raw bytes.
 void CheckTensor(const onnx::TensorProto& tensor, const DataFiles& files);
 
-// The same for a sparse tensor: its values are one dimension, its indices INT64, either one or as
+// Checks a sparse tensor as well: its values are one dimension, its indices INT64, either one or as
 // many as there are dimensions per value, inside of the shape and in rising order.
 void CheckSparseTensor(const onnx::SparseTensorProto& sparse, const DataFiles& files);
 

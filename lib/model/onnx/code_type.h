@@ -30,12 +30,12 @@ struct CodeType {
   bool Holds(const NumberFormat& format) const;
 };
 
-// Null for types that are none of codes.
+// Returns null for types that are none of codes.
 const CodeType* FindCodeType(int onnx_type);
 
-// Bytes that the tensor takes up.
+// Returns the bytes that the tensor takes up.
 size_t StoredBytes(const onnx::TensorProto& tensor);
-// One code of signed_type for each element; `type` is the tensor's, of at most 8 bits.
+// Returns one code of signed_type for each element; `type` is the tensor's, of at most 8 bits.
 Tensor ReadCodeTensor(const onnx::TensorProto& tensor, const CodeType& type,
                       const DataFiles& files);
 // Floats, or what codes and integers stand for without a scale (unsigned ones count from 0).

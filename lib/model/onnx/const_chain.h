@@ -47,12 +47,12 @@ struct ScaleAxes {
   }
 };
 
-// The same elements in the same order under other dimensions; nothing when a scaled dimension would
-// be cut apart.
+// Maps axes to the same elements in the same order under other dimensions; nothing when a scaled
+// dimension would be cut apart.
 std::optional<ScaleAxes> Reshaped(const ScaleAxes& axes, const Shape& dims);
-// The operand's axes carried back to the stored tensor.
+// Returns the operand's axes carried back to the stored tensor.
 std::optional<ScaleAxes> MapBack(const ConstantOperand& operand, ScaleAxes axes);
-// As a layout; nothing when the scaled axes are too scattered for one.
+// Returns the axes as a layout; nothing when they are too scattered for one.
 std::optional<ChannelLayout> LayoutOf(const ScaleAxes& axes);
 
 }  // namespace hif8

@@ -17,7 +17,7 @@ inline bool IsExternal(const onnx::TensorProto& tensor) {
   return tensor.data_location() == onnx::TensorProto::EXTERNAL;
 }
 
-// What a tensor says about where its bytes are.
+// Holds what a tensor says about where its bytes are.
 struct ExternalReference {
   std::string location;
   uint64_t offset = 0;
@@ -44,7 +44,7 @@ class DataFiles {
   };
   Part Find(const onnx::TensorProto& tensor, uint64_t bytes) const;
 
-  // The file's real path, after the checks of Find().
+  // Returns the file's real path, after the checks of Find().
   std::filesystem::path Resolve(const std::string& location, const std::string& tensor) const;
 
  private:

@@ -18,7 +18,7 @@ class FunctionSet {
  public:
   using Make = std::function<onnx::FunctionProto(const NumberFormat& format, int64_t opset)>;
 
-  // A call of a function of the format's domain, which `make` makes.
+  // Returns a call of a function of the format's domain, which `make` makes.
   onnx::NodeProto Call(const std::string& format, std::string_view name, Make make,
                        std::vector<std::string> inputs, const std::string& output);
 

@@ -276,7 +276,7 @@ OperatorMark ParseOperatorMark(std::string_view description) {
 }
 
 onnx::FunctionProto MakeDequantizeFunction(const NumberFormat& format, int64_t opset) {
-  const bool global = format.scale_encoding() == ScaleEncoding::kCodes;
+  const bool global = format.HasGlobalScale();
   std::vector<std::string> inputs = {"codes", "scale"};
   if (global) inputs.emplace_back("global_scale");
   onnx::FunctionProto function = NewFunction(
@@ -339,7 +339,7 @@ std::string ScaleFunction::Name() const {
 onnx::FunctionProto MakeScaleFunction(const NumberFormat& format, const ScaleFunction& how,
                                       int64_t opset) {
   const bool power = format.scale_encoding() == ScaleEncoding::kE8M0;
-  const bool global = format.scale_encoding() == ScaleEncoding::kCodes;
+  const bool global = format.HasGlobalScale();
   std::vector<std::string> inputs = {"x"};
   if (how.grouped && how.edge == 0) inputs.insert(inputs.end(), {"groups", "places"});
   if (!power) inputs.emplace_back("target");

@@ -10,8 +10,8 @@
 
 namespace hif8 {
 
-// How a format rounds magnitudes: positive values in rising order with 0 before them, and for each
-// but the first the smallest fp32 magnitude that rounds to it (or beyond), saturating.
+// Describes how a format rounds magnitudes: positive values in rising order with 0 before them, and
+// for each but the first the smallest fp32 magnitude that rounds to it (or beyond), saturating.
 struct RoundingTable {
   std::vector<float> values;
   std::vector<float> thresholds;  // thresholds[i] belongs to values[i + 1]
@@ -36,11 +36,11 @@ struct BandedGrid {
 // Returns the format's grid if it is such a one, proved on both sides of every threshold.
 std::optional<BandedGrid> FindBandedGrid(const RoundingTable& table);
 
-// How scales are found in an activation: the largest finite magnitude of each group along `axis`,
-// or of the whole dimension, mapped to the target. Inputs: x, then where grouped and edge is 0 the
-// indices of each group's elements [groups, edge] and each element's group [elements], then the
-// target unless the format's scales are E8M0, then the global scale where it has one. The result
-// broadcasts against x.
+// Describes how scales are found in an activation: the largest finite magnitude of each group along
+// `axis`, or of the whole dimension, mapped to the target. Inputs: x, then where grouped and edge
+// is 0 the indices of each group's elements [groups, edge] and each element's group [elements],
+// then the target unless the format's scales are E8M0, then the global scale where it has one. The
+// result broadcasts against x.
 struct ScaleFunction {
   int64_t axis = -1;
   bool grouped = false;

@@ -27,7 +27,7 @@ class GraphBuilder {
   GraphBuilder(const GraphBuilder&) = delete;
   GraphBuilder& operator=(const GraphBuilder&) = delete;
 
-  // A graph input. Dimensions of -1 are free.
+  // Adds a graph input. Dimensions of -1 are free.
   std::string Input(const std::string& name, DType dtype, const Shape& shape);
   void Output(const std::string& value, const std::string& name, DType dtype, const Shape& shape);
   std::string Floats(const Shape& shape, const std::vector<float>& values);
@@ -37,7 +37,7 @@ class GraphBuilder {
   std::string Node(const std::string& op, const std::vector<std::string>& inputs,
                    const std::vector<GraphAttribute>& attributes = {},
                    const std::string& domain = {});
-  // A node with several outputs.
+  // Adds a node with several outputs.
   std::vector<std::string> Nodes(const std::string& op, const std::vector<std::string>& inputs,
                                  size_t outputs,
                                  const std::vector<GraphAttribute>& attributes = {});
@@ -45,7 +45,7 @@ class GraphBuilder {
   std::string Observe(const std::string& x, int id);
   std::string Compare(const std::string& x, const std::string& y, int id);
 
-  // The graph; the builder is empty afterwards.
+  // Returns the graph; the builder is empty afterwards.
   RunnableGraph Finish();
 
  private:

@@ -42,7 +42,7 @@ class GraphEdit {
     return added;
   }
 
-  // The changed model; this object is used up.
+  // Returns the changed model; this object is used up.
   onnx::ModelProto Finish();
 
  private:

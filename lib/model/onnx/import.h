@@ -17,8 +17,8 @@ class Importer {
   // `edit` starts from `original`'s graphs. The models must outlive the importer.
   Importer(const OnnxModel::Impl& original, const OnnxModel::Impl& written, GraphEdit* edit);
 
-  // The name in the edited graph of what the written model calls `name`; whatever computes it is
-  // inserted before the scope's node number `before` unless the original computes it too.
+  // Returns the name in the edited graph of what the written model calls `name`; whatever computes
+  // it is inserted before the scope's node number `before` unless the original computes it too.
   std::string Import(int scope, const std::string& name, int before);
   // The written model's functions, when anything that was imported may call them.
   void ImportFunctions();

@@ -9,7 +9,7 @@
 
 namespace hif8 {
 
-// What is known of the values that nodes read.
+// Holds what is known of the values that nodes read.
 struct KnownValues {
   // Tensors only; elem_type is always set, to FLOAT where the model does not say.
   std::unordered_map<std::string, onnx::TypeProto> types;

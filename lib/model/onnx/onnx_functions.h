@@ -21,9 +21,9 @@ inline constexpr int64_t kFunctionVersion = 1;
 // The bodies use only what is the same in every operator set since this one.
 inline constexpr int64_t kFunctionOpset = 9;
 
-// The functions' domain: "ai." and the format's name.
+// Returns the functions' domain: "ai." and the format's name.
 std::string FunctionDomain(std::string_view format);
-// The format's name, or "" when the domain is none of these.
+// Returns the format's name, or "" when the domain is none of these.
 std::string_view FormatOfDomain(std::string_view domain);
 
 // Standard operators that belong to a format say so in their description: "DOMAIN:text". What

@@ -14,7 +14,7 @@
 
 namespace hif8 {
 
-// Where a layer stands. Operands are input numbers of the node, -1: none.
+// Locates a layer in its graph. Operands are input numbers of the node, -1: none.
 struct LayerSite {
   int scope = -1;
   int node = -1;

@@ -57,7 +57,7 @@ class OnnxModel : public Model {
   Tensor ReadWeight(int index) const override;
   Fingerprint ComputeFingerprint() const override;
 
-  // What a run needs data for (weights listed as inputs are none of them), and what it gives.
+  // Lists what a run needs data for (weights listed as inputs are none of them), and what it gives.
   const std::vector<GraphValue>& inputs() const;
   const std::vector<GraphValue>& outputs() const;
   int64_t opset() const;         // as it is used here

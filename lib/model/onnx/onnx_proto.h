@@ -24,10 +24,10 @@ inline constexpr int kOnnxFloat8E8M0 = 24;
 // False for strings, complex numbers and types that only other programs know.
 bool ToDType(int onnx_type, DType* dtype);
 int FromDType(DType dtype);
-// "float", "bfloat16", "type 21" ...
+// Returns "float", "bfloat16", "type 21" ...
 std::string OnnxTypeName(int onnx_type);
 
-// The standard operators' domain has two spellings.
+// True for both spellings of the standard operators' domain.
 inline bool IsStandardDomain(std::string_view domain) {
   return domain.empty() || domain == "ai.onnx";
 }
@@ -41,7 +41,7 @@ std::vector<int64_t> IntsAttribute(const onnx::NodeProto& node, std::string_view
 std::string StringAttribute(const onnx::NodeProto& node, std::string_view name);
 void SetAttribute(onnx::NodeProto* node, const std::string& name, int64_t value);
 
-// The name of an input, "" when it is left out or there is no such input.
+// Returns the name of an input, "" when it is left out or there is no such input.
 inline const std::string& InputName(const onnx::NodeProto& node, int index) {
   static const std::string kNone;
   return index >= 0 && index < node.input_size() ? node.input(index) : kNone;
@@ -51,21 +51,21 @@ inline const std::string& InputName(const onnx::NodeProto& node, int index) {
 int64_t StandardOpset(const onnx::ModelProto& model);
 void SetOpset(onnx::ModelProto* model, const std::string& domain, int64_t version);
 
-// The dimensions as a shape; throws kModel naming the tensor when one is negative or the number of
-// bytes overflows.
+// Returns the dimensions as a shape; throws kModel naming the tensor when one is negative or the
+// number of bytes overflows.
 Shape TensorShape(const onnx::TensorProto& tensor);
 
-// "node 'name' (Conv)" for messages.
+// Returns "node 'name' (Conv)" for messages.
 std::string NodeText(const onnx::NodeProto& node);
 
-// A node without a name: names must be unique, outputs are already.
+// Makes a node without a name: names must be unique, outputs are already.
 onnx::NodeProto MakeNode(const std::string& op, std::vector<std::string> inputs,
                          std::vector<std::string> outputs, const std::string& domain = {});
 
-// A small tensor with its values inline.
+// Makes a small tensor with its values inline.
 onnx::TensorProto MakeTensor(const std::string& name, const Shape& shape, DType dtype,
                              const void* data);
-// The same for as many values as the shape has elements; kBug for others.
+// Makes a tensor of as many values as the shape has elements; kBug for others.
 onnx::TensorProto MakeTensor(const std::string& name, const Shape& shape,
                              const std::vector<float>& values);
 onnx::TensorProto MakeTensor(const std::string& name, const Shape& shape,

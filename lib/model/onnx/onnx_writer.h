@@ -18,9 +18,10 @@
 namespace hif8 {
 
 struct OnnxWritePlan {
-  // By index into layers(): its weight, and its activations that have a scale, are quantized.
+  // True for layers, by index into layers(), whose weight and activations with a scale are
+  // quantized.
   std::vector<bool> quantized;
-  // By index into activations(); those not in it are not quantized.
+  // Rounds activations, by index into activations(); those not in it are not quantized.
   std::map<int, FakeQuantize> activations;
   // The codes of weights()[index]. Called once for every weight of a quantized layer, in rising
   // order.
@@ -56,13 +57,13 @@ class OnnxArtifact {
                                             const FormatRegistry& formats);
   ~OnnxArtifact();
 
-  // By name of the weight in the source model.
+  // True when the weight of that name in the source model is written as codes.
   bool HasCodes(const std::string& weight) const;
   // Codes and scales as they are in the file. Throws kModel when there are none or they do not fit
   // together.
   EncodedWeight ReadCodes(const std::string& weight) const;
-  // The decoded values that stand in the place of a weight in a simulated model; valid as long as
-  // the artifact is.
+  // Returns the decoded values that stand in the place of a weight in a simulated model; valid as
+  // long as the artifact is.
   Tensor ReadValues(const std::string& weight) const;
 
  private:

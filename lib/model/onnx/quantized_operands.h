@@ -21,7 +21,7 @@ struct QuantizedOperand {
   std::string factor;        // one number that every scale is multiplied by, or empty
   std::optional<int64_t> axis;  // the dimension of the codes that a list of scales belongs to
   int64_t block = 0;            // how many elements along it share a scale, 0: no blocks
-  // Where `codes` are floats that a QuantizeLinear makes codes of: how.
+  // Tells how `codes` come about where they are floats that a QuantizeLinear makes codes of.
   struct Rounding {
     std::string scales, zero_points;
     int type;  // element type of the codes
@@ -31,13 +31,13 @@ struct QuantizedOperand {
   std::optional<Rounding> rounding;
 };
 
-// What a node reads that may be quantized: DequantizeLinear's codes (of a QuantizeLinear or of a
-// Gather before it, too), operands and biases of operators that calculate with integers, those of
-// ONNX Runtime among them.
+// Finds what a node reads that may be quantized: DequantizeLinear's codes (of a QuantizeLinear or
+// of a Gather before it, too), operands and biases of operators that calculate with integers, those
+// of ONNX Runtime among them.
 std::vector<QuantizedOperand> OperandsOf(const Scopes& scopes, const Uses& uses, int scope,
                                          const onnx::NodeProto& node);
 
-// Whether a floating-point input of the node is nothing but a scale: QLinearConv and its like.
+// True when a floating-point input of the node is nothing but a scale: QLinearConv and its like.
 bool IsLinearOperator(const onnx::NodeProto& node);
 // QuantizeLinear or DequantizeLinear, the standard's or ONNX Runtime's, which are the same.
 bool IsLinear(const onnx::NodeProto& node, std::string_view op);

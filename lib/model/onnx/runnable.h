@@ -14,7 +14,7 @@ void MakeReferenceAbsolute(const DataFiles& files, onnx::TensorProto* tensor);
 // cannot be fed or the graph is too large.
 RunnableGraph MakeRunnable(const OnnxModel::Impl& original, onnx::ModelProto model);
 
-// The same for a graph without inputs or declared outputs, which is of `files`' model.
+// Packs a graph without inputs or declared outputs, which is of `files`' model.
 RunnableGraph PackGraph(const DataFiles& files, onnx::ModelProto model);
 
 // Rewrites a model so that bf16 tensors become fp32 ones.

@@ -27,9 +27,9 @@ struct StoredShapes {
 // The weight's own dimensions where the layout follows them, else those of the layout. `packed`:
 // two codes a byte along the last dimension, for which every element's scale is looked up.
 StoredShapes ShapesFor(const Shape& weight, const TileLayout& layout, bool packed);
-// The way back; false when the scales do not fit the codes as a layout describes. `codes` is the
-// shape that unpacked codes have; `axis`: the dimension of scales that are a plain list; `edges`:
-// how many elements share a scale, by dimension, where it is neither one nor all.
+// Finds the layout of stored scales; false when they do not fit the codes as a layout describes.
+// `codes` is the shape of unpacked codes; `axis`: the dimension of scales that are a plain list;
+// `edges`: how many elements share a scale, by dimension, where it is neither one nor all.
 bool LayoutFor(const Shape& codes, const Shape& scales, std::optional<int64_t> axis,
                const std::map<int64_t, int64_t>& edges, TileLayout* layout);
 

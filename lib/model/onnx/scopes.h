@@ -12,7 +12,7 @@
 
 namespace hif8 {
 
-// Where a value comes from.
+// Says where a value comes from.
 struct Definition {
   enum class Kind { kNone, kInput, kInitializer, kNode };
   Kind kind = Kind::kNone;

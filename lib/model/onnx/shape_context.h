@@ -26,7 +26,7 @@ inline std::optional<std::vector<int64_t>> SmallInts(const onnx::TensorProto& te
   return ReadInts(tensor, none);
 }
 
-// What is known of a node's inputs.
+// Holds what is known of a node's inputs.
 class NodeInputs {
  public:
   NodeInputs(const onnx::NodeProto& node, const KnownValues& values)
@@ -37,14 +37,14 @@ class NodeInputs {
 
   const onnx::NodeProto& node() const { return node_; }
   size_t size() const { return static_cast<size_t>(node_.input_size()); }
-  // Null for an input that is left out.
+  // Returns null for an input that is left out.
   const onnx::TypeProto* Type(size_t index) const {
     const std::string& name = Name(index);
     if (name.empty()) return nullptr;
     const auto found = values_.types.find(name);
     return found == values_.types.end() ? &unknown_ : &found->second;
   }
-  // Null where the shape is not known.
+  // Returns null where the shape is not known.
   const onnx::TensorShapeProto* Dimensions(size_t index) const {
     const onnx::TypeProto* type = Type(index);
     return type != nullptr && type->tensor_type().has_shape() ? &type->tensor_type().shape()
@@ -58,7 +58,7 @@ class NodeInputs {
     const auto found = values_.integers.find(Name(index));
     return found == values_.integers.end() ? nullptr : &found->second;
   }
-  // The input's integers if all are known, stored or computed.
+  // Returns the input's integers if all are known, stored or computed.
   std::optional<std::vector<int64_t>> Integers(size_t index) const {
     if (const onnx::TensorProto* constant = Constant(index)) return SmallInts(*constant);
     const onnx::TensorShapeProto* computed = Computed(index);
@@ -110,7 +110,7 @@ class ShapeContext : public onnx::InferenceContext {
   std::vector<onnx::TypeProto> outputs_;
 };
 
-// The same when it computes integers.
+// Tells libonnx of a node that computes integers.
 class IntegerContext : public onnx::DataPropagationContext {
  public:
   IntegerContext(const NodeInputs& inputs, const std::vector<onnx::TypeProto>& outputs,

@@ -11,8 +11,8 @@
 
 namespace hif8 {
 
-// What stands for dimensions of the model's inputs that it leaves open, when the shapes of a run of
-// a typical size are wanted.
+// Stands for dimensions of the model's inputs that it leaves open, when the shapes of a run of a
+// typical size are wanted.
 struct OpenDimensions {
   int64_t extent = 0;  // of all but the sample's dimension, which is 1; 0: they stay unknown
   std::unordered_set<std::string> time_first = {};  // inputs whose first dimension is no sample

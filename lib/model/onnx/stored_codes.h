@@ -14,8 +14,8 @@
 namespace hif8 {
 
 struct StoredCodes {
-  // What the constant may be called where it is not quantized, most likely first. What WeightCodes
-  // wrote says it; other programs derive names from the original's.
+  // Lists names that the constant may have where it is not quantized, most likely first.
+  // WeightCodes writes its name down; other programs derive names from the original's.
   std::vector<std::string> names;
   // The codes' number format; empty: integers (biases of 32 bits, say), which are values of
   // themselves.
@@ -38,19 +38,20 @@ struct StoredCodes {
   std::string problem;  // why they cannot be read, or empty
 };
 
-// What a node decodes, whoever wrote it: a function of onnx_functions.h, standard DequantizeLinear
-// with scales per tensor, along one dimension or per block, or an operator on integers.
+// Finds what a node decodes, whoever wrote it: a function of onnx_functions.h, standard
+// DequantizeLinear with scales per tensor, along one dimension or per block, or an operator on
+// integers.
 std::vector<StoredCodes> FindStoredCodes(const OnnxModel::Impl& model, const Uses& uses, int scope,
                                          const onnx::NodeProto& node,
                                          const FormatRegistry& formats);
 
-// One code of the format for each element. Valid as long as the model is. Throws
+// Returns one code of the format for each element. Valid as long as the model is. Throws
 // kModel where the file is damaged, as the others do.
 Tensor ReadCodes(const StoredCodes& stored, const FormatRegistry& formats, const DataFiles& files);
 // Without a format: what the integers stand for, as fp32.
 Tensor ReadIntegers(const StoredCodes& stored, const FormatRegistry& formats,
                     const DataFiles& files);
-// One for each tile.
+// Reads one scale for each tile.
 std::vector<float> ReadScales(const StoredCodes& stored, const FormatRegistry& formats,
                               const DataFiles& files);
 // Likewise, in units of codes; empty when all are zero.

@@ -14,7 +14,7 @@ struct ActivationReader {
   int layer;
   int input;  // of the layer's node
 };
-// By activation, readers in the order of their nodes.
+// Lists the readers of each activation, in the order of their nodes.
 std::vector<std::vector<ActivationReader>> ActivationReaders(const OnnxModel::Impl& model);
 
 onnx::NodeProto MakeTap(std::string_view op, int id, std::vector<std::string> inputs,

@@ -10,16 +10,16 @@
 
 namespace hif8 {
 
-// The tensor's values in its own dtype. External and raw values are referred to, not copied: the
-// result is valid as long as the message (or its own owner) is. Throws kModel naming the tensor
-// when type, shape and number of bytes do not fit together.
+// Returns the tensor's values in its own dtype. External and raw values are referred to, not
+// copied: the result is valid as long as the message (or its own owner) is. Throws kModel naming
+// the tensor when type, shape and number of bytes do not fit together.
 Tensor ReadTensor(const onnx::TensorProto& tensor, const DataFiles& files);
 
-// The bytes of a tensor of four-bit elements: two a byte, the first in the low half, whatever its
-// dimensions. Otherwise as ReadTensor.
+// Returns the bytes of a tensor of four-bit elements: two a byte, the first in the low half,
+// whatever its dimensions. Otherwise as ReadTensor.
 Tensor ReadHalfBytes(const onnx::TensorProto& tensor, const DataFiles& files);
 
-// A tensor of INT64 or INT32 as numbers (shapes, axes); nothing when it is none.
+// Returns a tensor of INT64 or INT32 as numbers (shapes, axes); nothing when it is none.
 std::optional<std::vector<int64_t>> ReadInts(const onnx::TensorProto& tensor,
                                              const DataFiles& files);
 

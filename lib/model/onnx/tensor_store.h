@@ -37,7 +37,7 @@ class TensorStore {
   uint64_t bytes_ = 0;
 };
 
-// Bytes of the tensor's values.
+// Returns the bytes of the tensor's values.
 uint64_t TensorBytes(const onnx::TensorProto& tensor);
 
 }  // namespace hif8

@@ -9,13 +9,13 @@
 
 namespace hif8 {
 
-// What the model declares, carried on by a short table of rules (nearly every operator's result has
+// Carries on what the model declares by a short table of rules (nearly every operator's result has
 // the type of its first input). Needs no shapes and works for operators of any opset.
 class ElementTypes {
  public:
   explicit ElementTypes(const Scopes& scopes);
 
-  // An ONNX element type, 0 when unknown or no tensor.
+  // Returns an ONNX element type, 0 when unknown or no tensor.
   int Find(int scope, const std::string& name) const;
 
  private:

@@ -23,7 +23,7 @@ class Uses {
  public:
   explicit Uses(const Scopes& scopes);
 
-  // All reads of the value that `name` means in `scope`.
+  // Returns all reads of the value that `name` means in `scope`.
   const std::vector<Use>& Of(int scope, const std::string& name) const;
 
  private:

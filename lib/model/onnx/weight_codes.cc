@@ -112,7 +112,7 @@ onnx::NodeProto WeightCodes::Dequantize(const Site& site, const std::string& cod
   const std::string& format = site.encoded.format;
   if (!site.axis) {
     std::vector<std::string> inputs = {codes, scales};
-    if (site.format.scale_encoding() == ScaleEncoding::kCodes) {
+    if (site.format.HasGlobalScale()) {
       inputs.push_back(StoreTensor(site, "_global_scale", onnx::TensorProto::FLOAT, {},
                                    std::as_bytes(std::span(&site.encoded.global_scale, 1))));
     }

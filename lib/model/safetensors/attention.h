@@ -15,7 +15,7 @@ class AttentionWriter {
   // has them, "cosines", "sines" and "temperatures".
   AttentionWriter(const DecoderSpec& spec, BlockKind kind, BlockEmitter& emitter);
 
-  // What attention adds to the residual stream, from its normalised input [T, hidden].
+  // Writes what attention adds to the residual stream, from its normalised input [T, hidden].
   std::string Write(const std::string& normed);
 
  private:
@@ -23,7 +23,7 @@ class AttentionWriter {
 
   std::string Heads(const std::string& normed);
   std::string Latent(const std::string& normed);
-  // The compressed queries' operand and the queries, [T, heads * head].
+  // Returns the compressed queries' operand and the queries, [T, heads * head].
   std::string LatentQueries(const Operand& in, Operand* compressed);
   // [T, T]: 0 for the keys that the indexer chose, else -infinity.
   std::string Chosen(const Operand& in, const Operand& compressed);

@@ -86,19 +86,19 @@ class BlockEmitter {
   };
 
   GraphBuilder& graph() { return graph_; }
-  // A place where activations are observed and quantized. `tap` false: only quantized, because
-  // another part observes it.
+  // Adds a place where activations are observed and quantized. `tap` false: only quantized,
+  // because another part observes it.
   Operand Activation(const std::string& x, const std::string& name, bool tap = true);
   // y = x W^T (+ b) with W "<name>.weight" of shape [out, in].
   std::string Linear(const Operand& x, const std::string& name, int64_t out, int64_t in, bool bias);
-  // The same with a weight of its own name, [in, out], and bias tensor (empty: none): one of the
-  // experts that a tensor holds.
+  // Adds a Linear with a weight of its own name, [in, out], and bias tensor (empty: none): one of
+  // the experts that a tensor holds.
   std::string LinearInOut(const Operand& x, const std::string& name, int64_t out, int64_t in,
                           const std::string& bias);
-  // The product of two activations, batched over the leading dimensions. `b_axis`: the dimension
-  // that is summed over in the second one as it was when it was quantized.
+  // Multiplies two activations, batched over the leading dimensions. `b_axis`: the
+  // dimension that is summed over in the second one as it was when it was quantized.
   std::string Product(const Operand& a, const Operand& b, int b_axis, const std::string& name);
-  // A tensor that is kept in the KV cache; returns what the running network goes on with.
+  // Adds a tensor that is kept in the KV cache; returns what the running network goes on with.
   std::string Cache(const std::string& x, const std::string& name);
   // Norms over the last dimension, with the weight "<name>.weight" of `size`.
   std::string Norm(NormType type, const std::string& x, const std::string& name, int64_t size,
@@ -111,7 +111,7 @@ class BlockEmitter {
   std::string SoftCap(const std::string& x, double cap);
   // x * factor; x itself where that is 1.
   std::string Times(const std::string& x, double factor);
-  // A tensor of the part.
+  // Returns a tensor of the part.
   std::string Constant(const std::string& tensor, const Shape& shape);
 
   PartGraph Finish();

@@ -68,26 +68,26 @@ class Checkpoint : public Model {
   Fingerprint ComputeFingerprint() const override;
 
   const ModelConfig& config() const { return config_; }
-  // The user's own description of the network; null: there is none.
+  // Returns the user's own description of the network; null: there is none.
   const Description* description() const { return description_ ? &*description_ : nullptr; }
   const ShardList& files() const { return files_; }
   const std::optional<CheckpointPart>& part() const { return part_; }
-  // Whether the fingerprint is that of every byte.
+  // True when the fingerprint is that of every byte.
   bool whole_fingerprint() const { return whole_fingerprint_; }
   // False for files that another part writes.
   bool Writes(const SafetensorsFile& shard) const;
-  // Every tensor, shard by shard in header order.
+  // Returns every tensor, shard by shard in header order.
   const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
-  // Null when there is no such tensor.
+  // Returns null when there is no such tensor.
   const CheckpointTensor* Find(std::string_view name) const;
-  // The same for what a network's parts read, where one expert of a fused tensor goes by the name
-  // that its own tensor would have.
+  // Locates what a network's parts read, where one expert of a fused tensor goes by the name that
+  // its own tensor would have.
   TensorSlice Locate(const std::string& name) const;
   // Throws kModel when there is no such tensor of floats or it has another shape (-1: any).
   const CheckpointTensor& FindShaped(const std::string& name, const Shape& shape) const;
-  // The values: as stored, FP8 dequantized.
+  // Returns the values: as stored, FP8 dequantized.
   Tensor Read(const CheckpointTensor& tensor) const;
-  // The same of a tensor of floats, in pieces. Valid as long as this object.
+  // Opens a tensor of floats, to be read in pieces. Valid as long as this object.
   FloatSource OpenTensor(const CheckpointTensor& tensor) const;
   // Rows [begin, end) of a tensor of floats as fp32, FP8 dequantized. A row is what the last of
   // several dimensions holds.
@@ -98,10 +98,10 @@ class Checkpoint : public Model {
   }
   // The type that dequantized tensors are written in: config.json's, BF16 by default.
   DType own_dtype() const { return own_dtype_; }
-  // How the tensors are connected. Throws kModel saying why not where that is not known; layers and
-  // activations are there all the same, one activation for each Linear.
+  // Tells how the tensors are connected. Throws kModel saying why not where that is not known;
+  // layers and activations are there all the same, one activation for each Linear.
   const Network& network() const;
-  // Whether the embedding's weight is the head's: by the network's description, else by
+  // True when the embedding's weight is the head's: by the network's description, else by
   // config.json.
   bool tied() const {
     return network_ ? network_->spec.tied : config_.Bool("tie_word_embeddings", false);

@@ -26,7 +26,7 @@ struct CheckpointPart {
     };
     return first(number - 1) <= index && index < first(number);
   }
-  // "2/3"
+  // Returns "2/3"
   std::string Text() const { return std::to_string(number) + "/" + std::to_string(count); }
 };
 

@@ -51,6 +51,17 @@ std::string ShardFingerprint(const OutputShard& shard, const CheckpointPlan& pla
   return hasher.Hex();
 }
 
+std::vector<SafetensorsEntry> EntriesOf(const OutputShard& shard) {
+  std::vector<SafetensorsEntry> entries;
+  entries.reserve(shard.tensors.size());
+  for (const OutputTensor& tensor : shard.tensors) entries.push_back(tensor.entry);
+  return entries;
+}
+
+const SafetensorsMetadata* MetadataOf(const SafetensorsFile& file) {
+  return file.has_metadata() ? &file.metadata() : nullptr;
+}
+
 class ShardWriter {
  public:
   ShardWriter(const Checkpoint& source, const FormatRegistry& formats, EncodeAhead* encoder)
@@ -59,11 +70,8 @@ class ShardWriter {
   // `done` is called with the bytes of each tensor written.
   void Write(const OutputShard& shard, const fs::path& path,
              const std::function<void(uint64_t)>& done) {
-    std::vector<SafetensorsEntry> entries;
-    for (const OutputTensor& tensor : shard.tensors) entries.push_back(tensor.entry);
-    const SafetensorsMetadata& metadata = shard.source->metadata();
-    writer_ = std::make_unique<SafetensorsWriter>(
-        path, std::move(entries), shard.source->has_metadata() ? &metadata : nullptr);
+    writer_ =
+        std::make_unique<SafetensorsWriter>(path, EntriesOf(shard), MetadataOf(*shard.source));
     for (index_ = 0; index_ < shard.tensors.size(); ++index_) {
       CheckInterrupt();
       WriteTensor(shard.tensors[index_]);
@@ -272,6 +280,14 @@ void CopySideFiles(const Checkpoint& source, const fs::path& folder) {
 }
 
 }  // namespace
+
+void CheckHeaders(const Checkpoint& source, const CheckpointPlan& plan) {
+  for (const OutputShard& shard : LayOutShards(source, plan)) {
+    if (!source.Writes(*shard.source)) continue;
+    std::vector<SafetensorsEntry> entries = EntriesOf(shard);
+    LayOutHeader(shard.name, MetadataOf(*shard.source), &entries);
+  }
+}
 
 void WriteCheckpoint(const Checkpoint& source, const CheckpointPlan& plan,
                      const FormatRegistry& formats, const WeightEncoder& encode,

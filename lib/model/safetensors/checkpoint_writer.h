@@ -16,7 +16,7 @@
 namespace hif8 {
 
 struct CheckpointPlan {
-  // How the operands of each quantized layer are represented, by index into layers().
+  // Describes the operands of each quantized layer, by index into layers().
   std::map<int, LayerScheme> layers;
   // Static scales of the inputs of quantized layers, by index into layers().
   std::map<int, float> input_scales;
@@ -36,6 +36,10 @@ using WeightEncoder = std::function<EncodedWeight(int index)>;
 
 // Told, in the writing thread, which weights are in a file that is finished; may be empty.
 using FinishedWeights = std::function<void(std::vector<int> weights)>;
+
+// Throws kModel for a file whose header would be longer than readers take. What stands in the
+// plan's maps counts, not the scales themselves.
+void CheckHeaders(const Checkpoint& source, const CheckpointPlan& plan);
 
 // Writes every file of the checkpoint into `folder`, which exists. Tensors that are not quantized
 // are copied byte for byte, FP8 ones decoded into the checkpoint's own dtype. The next weights are

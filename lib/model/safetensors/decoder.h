@@ -15,20 +15,20 @@ namespace hif8 {
 // for choosing them.
 PartGraph DecoderBlock(const DecoderSpec& spec, BlockKind kind, PartOptions options);
 
-// One expert: "rows" [R, hidden] -> "rows_out". Its names are relative to the expert's module.
-// `fused`: it is part of a tensor that holds all experts.
+// Builds one expert: "rows" [R, hidden] -> "rows_out". Its names are relative to the expert's
+// module. `fused`: it is part of a tensor that holds all experts.
 PartGraph DecoderExpert(const DecoderSpec& spec, bool fused, PartOptions options);
 
-// "hidden" -> "normed" [T, hidden]: the final norm, and the head's input as an activation.
+// Builds "hidden" -> "normed" [T, hidden]: the final norm, and the head's input as an activation.
 PartGraph DecoderNorm(const DecoderSpec& spec, PartOptions options);
 
-// "normed" -> "logits" [T, rows of the weight given]. The weight may be given in pieces.
+// Builds "normed" -> "logits" [T, rows of the weight given]. The weight may be given in pieces.
 PartGraph DecoderHead(const DecoderSpec& spec, PartOptions options);
 
-// The mask of a block, [length, length].
+// Returns the mask of a block, [length, length].
 std::vector<float> AttentionMask(int64_t length, const MaskSpec& mask);
 
-// What queries are multiplied by, [length].
+// Returns what queries are multiplied by, [length].
 std::vector<float> Temperatures(int64_t length, const TemperatureSpec& temperature);
 
 }  // namespace hif8

@@ -19,7 +19,7 @@ inline constexpr EnumTable<NormType, 3> kEnumNames<NormType>{
      {NormType::kRmsPlusOne, "rms_plus_one"},
      {NormType::kLayer, "layer"}}};
 
-// What norms of queries and keys go over.
+// Says what norms of queries and keys go over.
 enum class QkNorm { kNone, kHead, kProjection };
 template <>
 inline constexpr EnumTable<QkNorm, 3> kEnumNames<QkNorm>{
@@ -112,14 +112,14 @@ struct MlpSpec {
   std::string gate, up, down, fused;  // fused not empty: gate and up are one Linear
 };
 
-// Which positions a block sees besides none behind its own; 0: all.
+// Says which positions a block sees besides none behind its own; 0: all.
 struct MaskSpec {
   int64_t window = 0;  // so many, its own included
   int64_t chunk = 0;   // those of its own chunk of so many
   auto operator<=>(const MaskSpec&) const = default;
 };
 
-// What tells blocks from each other in form; blocks of one kind share a graph.
+// Tells blocks from each other in form; blocks of one kind share a graph.
 struct BlockKind {
   bool sparse = false;    // has experts
   bool rotated = true;    // queries and keys are
@@ -129,7 +129,7 @@ struct BlockKind {
   auto operator<=>(const BlockKind&) const = default;
 };
 
-// Of one block.
+// Describes one block.
 struct BlockSpec {
   BlockKind kind;
   MaskSpec mask;

@@ -13,7 +13,7 @@
 
 namespace hif8 {
 
-// What a key of the vocabulary stands for.
+// Says what a key of the vocabulary stands for.
 enum class KeyKind {
   kNumber,
   kInteger,  // 0 or more
@@ -33,11 +33,11 @@ struct DescriptionKey {
   std::vector<std::string> choices;
 };
 
-// The vocabulary, in the order of the documentation.
+// Returns the vocabulary, in the order of the documentation.
 std::span<const DescriptionKey> DescriptionKeys();
-// Null when there is no such key.
+// Returns null when there is no such key.
 const DescriptionKey* FindDescriptionKey(std::string_view name);
-// "a number", "one of rms, layer": what is expected of the key's value.
+// Returns "a number", "one of rms, layer": what is expected of the key's value.
 std::string ExpectedText(const DescriptionKey& key);
 
 struct Description {
@@ -52,9 +52,9 @@ struct Description {
 Description ParseDescription(std::string_view yaml, const std::string& source);
 Description ReadDescription(const std::filesystem::path& file);
 
-// Those that are compiled in.
+// Returns the descriptions that are compiled in.
 std::span<const Description> BuiltinDescriptions();
-// All of their model types, separated by commas.
+// Returns all of their model types, separated by commas.
 std::string KnownModelTypes();
 
 }  // namespace hif8

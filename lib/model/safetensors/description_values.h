@@ -31,7 +31,7 @@ class DescriptionValues {
 
   // Lists have an entry for each block from here on.
   void SetBlocks(int64_t blocks) { scope_.blocks = blocks; }
-  // The object of config.json that has the decoder's keys.
+  // Returns the object of config.json that has the decoder's keys.
   const ModelConfig& config() const { return config_; }
   [[noreturn]] void Fail(std::string_view key, const std::string& problem) const;
 

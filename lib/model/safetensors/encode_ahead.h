@@ -31,8 +31,8 @@ class EncodeAhead {
   EncodeAhead(const EncodeAhead&) = delete;
   EncodeAhead& operator=(const EncodeAhead&) = delete;
 
-  // The next weight of the list; rethrows what `encode` threw. The result of the call before counts
-  // as released from now on.
+  // Returns the next weight of the list; rethrows what `encode` threw. The result of the call
+  // before counts as released from now on.
   EncodedWeight Take();
 
  private:

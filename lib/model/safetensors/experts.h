@@ -69,7 +69,7 @@ struct ExpertChoice {
   float weight;  // of its output
 };
 
-// The experts of one row, best first (the lower number among equals). `logits` and, where
+// Returns the experts of one row, best first (the lower number among equals). `logits` and, where
 // corrected(), `correction` have one value per expert.
 // Sources: DeepSeek-V2 and V3 (arXiv 2405.04434, 2412.19437, section 2.1.2), Qwen3-MoE's and
 // gpt-oss' configurations.

@@ -26,7 +26,7 @@ struct ConfigValue {
   std::string Text() const;  // as people see it
 };
 
-// What an expression may refer to.
+// Holds what an expression may refer to.
 struct ExpressionScope {
   std::function<ConfigValue(std::string_view key)> config;  // a key of config.json, "a.b" below "a"
   std::function<bool(std::string_view word)> is_key;        // whether a word is a description's key

@@ -9,7 +9,7 @@
 
 namespace hif8 {
 
-// What a block with linear attention adds to the residual stream, from its normalised input
+// Writes what a block with linear attention adds to the residual stream, from its normalised input
 // [T, hidden]. Sources: the paper; Qwen3-Next's configuration for names and layout.
 std::string LinearAttention(const DecoderSpec& spec, BlockEmitter& emitter,
                             const std::string& normed);

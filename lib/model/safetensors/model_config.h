@@ -31,8 +31,8 @@ class ModelConfig {
   std::vector<std::string> Strings(std::string_view key) const;  // empty when absent
   std::vector<double> Numbers(std::string_view key) const;       // empty when absent
   ModelConfig Object(std::string_view key) const;                // empty when absent
-  // A word, a number or a list of them at "key" or "object.key"; missing for anything else. True is
-  // 1.
+  // Returns a word, a number or a list of them at "key" or "object.key"; missing for anything else.
+  // True is 1.
   ConfigValue Value(std::string_view path) const;
   const std::string& where() const { return where_; }
 

@@ -23,7 +23,7 @@ struct Network {
   std::string FusedExpertsPrefix(int64_t block) const {
     return BlockPrefix(block) + spec.experts.prefix;
   }
-  // Of the names that an expert's own tensors have or would have.
+  // Returns the beginning of the names that an expert's own tensors have or would have.
   std::string ExpertPrefix(int64_t block, int64_t expert) const {
     return FusedExpertsPrefix(block) + std::to_string(expert) + ".";
   }
@@ -31,9 +31,9 @@ struct Network {
   std::string HeadPrefix() const {
     return spec.tied ? "" : head.substr(0, head.size() - (spec.head + ".weight").size());
   }
-  // The tensor that makes what the cache `name` of a block holds.
+  // Returns the tensor that makes what the cache `name` of a block holds.
   std::string CacheProducer(const std::string& name, int64_t block) const;
-  // What is added to the scores of a block's experts when they are chosen.
+  // Returns the name of what is added to the scores of a block's experts when they are chosen.
   std::string CorrectionName(int64_t block) const {
     return BlockPrefix(block) + spec.experts.correction;
   }

@@ -12,7 +12,7 @@ using Kind = OutputTensor::Kind;
 constexpr std::string_view kWeightSuffix = ".weight";
 
 bool HasGlobalScale(const NumberFormat& format) {
-  return format.scale_encoding() == ScaleEncoding::kCodes;
+  return format.HasGlobalScale();
 }
 
 // The name of what belongs to the input of the module of a weight.

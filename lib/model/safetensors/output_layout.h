@@ -43,7 +43,7 @@ std::string InputGlobalScaleName(const std::string& weight);
 // In the source's order; new scales follow their weights.
 std::vector<OutputShard> LayOutShards(const Checkpoint& source, const CheckpointPlan& plan);
 
-// Bytes of the tensors of one shard.
+// Returns the bytes of the tensors of one shard.
 uint64_t DataBytes(const OutputShard& shard);
 
 }  // namespace hif8

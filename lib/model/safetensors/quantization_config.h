@@ -12,7 +12,7 @@
 
 namespace hif8 {
 
-// How the operands of a Linear are represented.
+// Describes the operands of a Linear.
 struct LayerScheme {
   const NumberFormat* weight_format = nullptr;  // outlives the scheme, as the input's
   Granularity weight_granularity = Granularity::kChannel;
@@ -26,9 +26,9 @@ struct LayerScheme {
   bool operator==(const LayerScheme&) const = default;
 };
 
-// The text of config.json: the source's, everything in its order, with the quantization_config for
-// these layers (by index into layers()) in the place of its own or at the end; without any when
-// `layers` is empty. `kv_cache`: the cache has static scales.
+// Returns the text of config.json: the source's, everything in its order, with the
+// quantization_config for these layers (by index into layers()) in the place of its own or at the
+// end; without any when `layers` is empty. `kv_cache`: the cache has static scales.
 std::string QuantizedConfigText(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
                                 bool kv_cache);
 

@@ -24,8 +24,8 @@ struct Rope {
   }
 };
 
-// The object of config.json with the settings of RoPE, `rope_parameters` (or what that has for
-// full attention) or `rope_scaling`; may be empty.
+// Returns the object of config.json with the settings of RoPE, `rope_parameters` (or what that has
+// for full attention) or `rope_scaling`; may be empty.
 ModelConfig RopeSettings(const ModelConfig& config);
 
 // `dimension` elements of a head are rotated. Throws kModel for a theta that is not above 1.

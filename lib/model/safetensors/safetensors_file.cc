@@ -51,9 +51,18 @@ uint64_t DataBytes(const SafetensorsEntry& entry) {
   return (ElementCount(entry.shape) * DTypeBits(entry.dtype) + 7) / 8;
 }
 
-void RequireHeaderFits(uint64_t bytes, const std::string& file) {
-  if (bytes <= kMaxHeaderBytes) return;
-  throw ModelError("the header of the quantized file would have " + std::to_string(bytes) +
+std::string LayOutHeader(const std::string& file, const SafetensorsMetadata* metadata,
+                         std::vector<SafetensorsEntry>* tensors) {
+  uint64_t position = 0;
+  for (SafetensorsEntry& entry : *tensors) {
+    const uint64_t bytes = DataBytes(entry);
+    entry.begin = position;
+    position += bytes;
+    entry.end = position;
+  }
+  std::string header = FormatSafetensorsHeader(*tensors, metadata);
+  if (header.size() <= kMaxHeaderBytes) return header;
+  throw ModelError("the header of the quantized file would have " + std::to_string(header.size()) +
                        " bytes: readers take at most " + std::to_string(kMaxHeaderBytes),
                    "save the checkpoint in more files, each with fewer tensors", file);
 }
@@ -161,15 +170,7 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path,
                                      std::vector<SafetensorsEntry> tensors,
                                      const SafetensorsMetadata* metadata)
     : file_(std::move(path)), tensors_(std::move(tensors)) {
-  uint64_t position = 0;
-  for (SafetensorsEntry& entry : tensors_) {
-    const uint64_t bytes = DataBytes(entry);
-    entry.begin = position;
-    position += bytes;
-    entry.end = position;
-  }
-  const std::string header = FormatSafetensorsHeader(tensors_, metadata);
-  RequireHeaderFits(header.size(), file_.path().filename().string());
+  const std::string header = LayOutHeader(file_.path().filename().string(), metadata, &tensors_);
   char length[kLengthBytes];
   for (size_t i = 0; i < kLengthBytes; ++i) {
     length[i] = static_cast<char>(uint64_t{header.size()} >> (8 * i) & 0xFF);

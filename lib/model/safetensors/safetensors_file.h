@@ -30,7 +30,7 @@ struct SafetensorsEntry {
   std::string opaque_type = {};  // how the file spells the type where dtype is kOpaque
 
   uint64_t bytes() const { return end - begin; }
-  // As files spell it: "BF16".
+  // Returns the type as files spell it: "BF16".
   std::string_view type() const {
     return dtype == DType::kOpaque ? std::string_view(opaque_type) : DTypeName(dtype);
   }
@@ -40,8 +40,11 @@ struct SafetensorsEntry {
 // as many as its range has. The product must be below 2^60.
 uint64_t DataBytes(const SafetensorsEntry& entry);
 
-// Throws kModel when a header of that many bytes would be longer than readers take.
-void RequireHeaderFits(uint64_t bytes, const std::string& file);
+// Gives each tensor its range, one behind the other, and returns the header of a file of them.
+// `metadata` null: no `__metadata__` in it. Tensors of kOpaque come with a range, which says how
+// many bytes they have. Throws kModel when the header is longer than readers take (100 MB).
+std::string LayOutHeader(const std::string& file, const SafetensorsMetadata* metadata,
+                         std::vector<SafetensorsEntry>* tensors);
 
 // A mapped, checked file. Nothing but the header is touched until a tensor's bytes are read.
 class SafetensorsFile {
@@ -57,14 +60,14 @@ class SafetensorsFile {
   const SafetensorsMetadata& metadata() const { return metadata_; }
   bool has_metadata() const { return has_metadata_; }
   uint64_t file_bytes() const { return file_->bytes().size(); }
-  // The header as it stands in the file.
+  // Returns the header as it stands in the file.
   std::string_view header() const;
 
-  // Null when there is no such tensor.
+  // Returns null when there is no such tensor.
   const SafetensorsEntry* Find(std::string_view name) const;
-  // The stored bytes; valid as long as this object. At any alignment.
+  // Returns the stored bytes; valid as long as this object. At any alignment.
   std::span<const std::byte> Bytes(const SafetensorsEntry& entry) const;
-  // A tensor that keeps the mapping alive.
+  // Returns a tensor that keeps the mapping alive.
   Tensor Read(const SafetensorsEntry& entry) const;
 
  private:
@@ -84,8 +87,7 @@ class SafetensorsFile {
 // order. Errors are kEnvironment.
 class SafetensorsWriter {
  public:
-  // `metadata` null: no `__metadata__` in the header. Tensors of kOpaque come with a range, which
-  // says how many bytes they have.
+  // Writes the header, see LayOutHeader.
   SafetensorsWriter(std::filesystem::path path, std::vector<SafetensorsEntry> tensors,
                     const SafetensorsMetadata* metadata);
 

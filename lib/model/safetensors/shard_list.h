@@ -21,7 +21,7 @@ struct ShardList {
   std::vector<std::string> notices;  // what a user should know, one sentence each
 };
 
-// The shards of a folder (those of its index; else model.safetensors alone; else every
+// Returns the shards of a folder (those of its index; else model.safetensors alone; else every
 // *.safetensors) or of a single file. Throws kModel when there are none, when they are an
 // adapter's, when the index and the shards disagree (shard missing, tensor not in its shard), or
 // when two shards hold one tensor and no index says which counts. Names are those in the folder,

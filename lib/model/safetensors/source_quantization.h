@@ -17,9 +17,9 @@ struct Fp8Blocks {
   int64_t columns = 128;
 };
 
-// The block size of an FP8 checkpoint, from its quantization_config; the usual one where it says
-// nothing. Throws kModel naming method or tensor for checkpoints that are quantized in another way
-// (GPTQ, AWQ, INT8, ...).
+// Returns the block size of an FP8 checkpoint, from its quantization_config; the usual one where it
+// says nothing. Throws kModel naming method or tensor for checkpoints that are quantized in another
+// way (GPTQ, AWQ, INT8, ...).
 Fp8Blocks CheckSourceQuantization(const ModelConfig& config, const ShardList& shards);
 
 // The tensors of module X that belong to its old quantization alone and disappear with it.

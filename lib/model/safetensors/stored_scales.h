@@ -15,7 +15,7 @@ bool AreScales(const NumberFormat& format, DType dtype);
 // `global`: one float that they are stored over, of kCodes; else without elements.
 std::vector<float> ScaleNumbers(const NumberFormat& format, const TensorView& stored,
                                 const TensorView& global);
-// What `global` is where there is none.
+// Stands for `global` where there is none.
 inline const TensorView kNoGlobalScale{DType::kF32, {0}, nullptr};
 
 // Codes of one tensor by their types: a predicate for FindFormat, true of each format that files

@@ -44,11 +44,11 @@ class Bpe {
   void ReadVocabulary(const JsonView& model);
   void ReadMerges(const JsonView& model);
   void EncodeSegment(std::string_view word, std::vector<int32_t>* ids) const;
-  // Where a long word can be cut without any effect on its ids: the end of the segment that begins
-  // at `begin`.
+  // Finds where a long word can be cut without any effect on its ids: the end of the segment that
+  // begins at `begin`.
   size_t SegmentEnd(std::string_view word, size_t begin) const;
   void CollectInnerPairs() const;
-  // One id per character, or several for one that falls back to bytes.
+  // Returns one id per character, or several for one that falls back to bytes.
   std::vector<int32_t> Characters(std::string_view word) const;
   void Join(std::vector<int32_t>* symbols) const;
   const Merge* FindMerge(int32_t left, int32_t right) const;

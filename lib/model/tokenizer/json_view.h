@@ -41,7 +41,7 @@ class JsonView {
 
   const std::string& String() const;
   bool Bool() const;
-  // A whole number of [0, 2^31): what a token id can be.
+  // Returns a whole number of [0, 2^31): what a token id can be.
   int32_t Id() const;
   bool BoolOr(const std::string& key, bool missing) const;
 

@@ -12,7 +12,7 @@ namespace hif8 {
 // Well-formed UTF-8 in and out.
 using Normalizer = std::function<std::string(std::string)>;
 
-// Nothing for null. Any other component is refused with kModel by its name.
+// Returns nothing for null. Refuses any other component with kModel by its name.
 Normalizer MakeNormalizer(const std::optional<JsonView>& config);
 
 }  // namespace hif8

@@ -14,7 +14,7 @@ namespace hif8 {
 // Adds what belongs around the ids of one document.
 using PostProcessor = std::function<std::vector<int32_t>(std::vector<int32_t>)>;
 
-// Nothing for null. Any other component is refused with kModel by its name.
+// Returns nothing for null. Refuses any other component with kModel by its name.
 PostProcessor MakePostProcessor(const std::optional<JsonView>& config);
 
 }  // namespace hif8

@@ -20,7 +20,7 @@ using TextPieces = std::vector<TextPiece>;
 // Cuts (and rewrites) pieces further.
 using PreTokenizer = std::function<TextPieces(TextPieces)>;
 
-// Nothing for null. Any other component is refused with kModel by its name.
+// Returns nothing for null. Refuses any other component with kModel by its name.
 PreTokenizer MakePreTokenizer(const std::optional<JsonView>& config);
 
 }  // namespace hif8

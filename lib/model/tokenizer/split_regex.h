@@ -17,7 +17,7 @@ struct MatchSpan {
   bool matched;
 };
 
-// The PCRE2 spelling of an Oniguruma pattern. Throws kModel for constructs that have none.
+// Returns the PCRE2 spelling of an Oniguruma pattern. Throws kModel for constructs that have none.
 std::string TranslateOniguruma(std::string_view pattern, const std::string& where);
 
 class SplitRegex {
@@ -27,9 +27,9 @@ class SplitRegex {
   // Matches `text` itself.
   static SplitRegex Literal(std::string_view text, std::string where);
 
-  // All of `text` in order, matches and what lies between them; a match may be empty. Successive
-  // matches as Oniguruma's iterator finds them: no empty match right behind another match. Throws
-  // kModel when matching takes absurdly long.
+  // Returns all of `text` in order, matches and what lies between them; a match may be empty.
+  // Successive matches as Oniguruma's iterator finds them: no empty match right behind another
+  // match. Throws kModel when matching takes absurdly long.
   std::vector<MatchSpan> Spans(std::string_view text) const;
 
  private:

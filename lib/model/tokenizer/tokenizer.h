@@ -19,13 +19,13 @@ class Tokenizer {
 
   virtual ~Tokenizer() = default;
 
-  // The ids of one document, the same as the format's own library gives. `with_post_processor` adds
-  // what belongs around a document (a begin-of-text token, say). Special tokens in the text are
-  // recognised. Throws kModel naming the byte offset where `document` is not well-formed UTF-8. May
-  // be called by several threads.
+  // Returns the ids of one document, the same as the format's own library gives.
+  // `with_post_processor` adds what belongs around a document (a begin-of-text token, say). Special
+  // tokens in the text are recognised. Throws kModel naming the byte offset where `document` is not
+  // well-formed UTF-8. May be called by several threads.
   std::vector<int32_t> Encode(std::string_view document, bool with_post_processor = true) const;
 
-  // One more than the largest id that Encode can give.
+  // Returns one more than the largest id that Encode can give.
   virtual size_t vocab_size() const = 0;
 
  private:

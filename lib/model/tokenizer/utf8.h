@@ -13,13 +13,13 @@ namespace hif8 {
 // surrogates, nothing above U+10FFFF), or nothing when all of `text` is well formed.
 std::optional<size_t> FindInvalidUtf8(std::string_view text);
 
-// Bytes of the character that begins with `lead`. The text must be well formed.
+// Returns the bytes of the character that begins with `lead`. The text must be well formed.
 inline size_t Utf8Length(char lead) {
   const auto byte = static_cast<uint8_t>(lead);
   return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
 }
 
-// The character at `text[pos]`, which must begin one of well-formed text.
+// Returns the character at `text[pos]`, which must begin one of well-formed text.
 char32_t Utf8Decode(std::string_view text, size_t pos);
 
 // Appends a character to `*text`.

@@ -51,13 +51,12 @@ class WholeNumbers : public NumberFormat {
   float table_[256];
 };
 
+const WholeNumbers kWhole;
+
 const FormatRegistry& Formats() {
-  static const FormatRegistry* registry = [] {
-    auto* r = new FormatRegistry("number format");
-    r->Add("whole", std::make_shared<WholeNumbers>());
-    return r;
-  }();
-  return *registry;
+  static FormatRegistry registry("number format");
+  if (registry.names().empty()) registry.Add("whole", std::make_shared<WholeNumbers>());
+  return registry;
 }
 
 // Scale of a row: its largest magnitude / 100, rounded to bf16; codes by WholeNumbers.
@@ -95,7 +94,7 @@ WeightEncoder Encoder(const Checkpoint& checkpoint, std::vector<std::string>* se
 CheckpointPlan PlanAllLinear(const Checkpoint& checkpoint) {
   CheckpointPlan plan;
   LayerScheme scheme;
-  scheme.weight_format = scheme.input_format = &Formats().Get("whole");
+  scheme.weight_format = scheme.input_format = &kWhole;
   for (size_t i = 0; i < checkpoint.layers().size(); ++i) {
     const Layer& layer = checkpoint.layers()[i];
     if (layer.weight < 0 || layer.optional || !layer.unsupported.empty()) continue;
@@ -195,8 +194,7 @@ TEST_F(CheckpointWriterTest, CodesAndScalesAreWhatTheEncoderGave) {
   const Weight& weight =
       checkpoint
           ->weights()[static_cast<size_t>(checkpoint->layers()[static_cast<size_t>(q)].weight)];
-  const WrittenWeight back =
-      ReadWrittenWeight(*file, weight.name, Formats().Get("whole"), weight.channels);
+  const WrittenWeight back = ReadWrittenWeight(*file, weight.name, kWhole, weight.channels);
   EXPECT_EQ(std::string(back.codes.begin(), back.codes.end()),
             written.at("model.layers.2.self_attn.q_proj.weight").data);
   EXPECT_EQ(back.scales,
@@ -337,9 +335,8 @@ TEST_F(CheckpointWriterTest, FinishedShardsOfAnInterruptedRunAreTakenOver) {
                     const fs::path file = out_.path() / (told.empty() ? first : second);
                     for (const int index : weights) {
                       const Weight& weight = checkpoint->weights()[static_cast<size_t>(index)];
-                      const WrittenWeight read =
-                          ReadWrittenWeight(*SafetensorsFile::Open(file), weight.name,
-                                            Formats().Get("whole"), weight.channels);
+                      const WrittenWeight read = ReadWrittenWeight(
+                          *SafetensorsFile::Open(file), weight.name, kWhole, weight.channels);
                       EXPECT_EQ(read.codes.size(), weight.size());
                     }
                     told.insert(told.end(), weights.begin(), weights.end());
