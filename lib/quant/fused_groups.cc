@@ -11,8 +11,10 @@ namespace {
 
 // What loaders see of an operand: neither how its scale was chosen nor which number that is.
 auto SchemeOf(const OperandConfig& operand, const ParseContext& context) {
-  const bool own_tiles = context.formats.Get(operand.format).tile_scales().has_value();
-  return std::tuple(operand.format, own_tiles ? Granularity::kTensor : operand.granularity,
+  const NumberFormat& format = context.formats.Get(operand.format);
+  const TileScales* const own =
+      format.storage().tiled ? format.TilesFor(operand.granularity) : nullptr;
+  return std::tuple(operand.format, own != nullptr ? own->granularity : operand.granularity,
                     operand.scale_dtype, context.rules.Get(operand.rule).traits().needs_data);
 }
 

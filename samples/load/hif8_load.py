@@ -7,7 +7,7 @@
     model.load_state_dict(weights)               # any model of the original's architecture
     checkpoint.replace_linears(model)            # W8A8: quantized Linear modules round their inputs too
 
-Knows HiF8, FP8 (E4M3, E5M2; per tensor, row or block), INT8, MXFP8 and MXFP4 in every layout. Only PyTorch is needed.
+Knows HiF8, FP8 (E4M3, E5M2; per tensor, row or block), INT8, MXFP8, MXFP4 and NVFP4 in every layout. Only PyTorch is needed.
 A recipe with `activations.clip` is told by `clip_target`, the recipe's `activations.target`; scales that are found when the
 model runs map the largest magnitude of a token to `token_target` (HiF8; others use the largest value that they have).
 """
@@ -95,6 +95,7 @@ ROUND = {
     "int8": lambda x: x.round().clamp(-127, 127),
     "mxfp4": lambda x: round_to(x, lambda e: 1, 0, 6.0, False),
 }
+ROUND["nvfp4"] = ROUND["mxfp4"]
 LARGEST = {"hif8": 15.0, "fp8_e4m3": 448.0, "fp8_e5m2": 57344.0, "int8": 127.0}
 
 
@@ -125,8 +126,10 @@ class QuantizedLinear(torch.nn.Module):
     """y = W rounded(x) + b. `kind` names the format of inputs, `scale` is a static scale; without it, `group` 0 is a scale of 1
     for "tensor" and one per token for "token", else one for each `group` inputs, a power of two where `power` is set."""
 
-    def __init__(self, linear, kind, strategy, scale=None, group=0, power=None, clip=None, token_target=LARGEST["hif8"]):
+    def __init__(self, linear, kind, strategy, scale=None, group=0, power=None, clip=None, token_target=LARGEST["hif8"],
+                 global_scale=None):
         super().__init__()
+        self.global_scale = global_scale
         self.weight, self.bias = linear.weight, linear.bias
         self.kind, self.strategy, self.scale, self.group, self.power, self.clip = kind, strategy, scale, group, power, clip
         self.target = token_target if kind == "hif8" else LARGEST.get(kind)
@@ -142,7 +145,10 @@ class QuantizedLinear(torch.nn.Module):
             size = self.group or columns
             values = torch.nn.functional.pad(values, (0, -columns % size)).reshape(*shape[:-1], -1, size)
             amax = values.abs().amax(-1, keepdim=True)
-            if self.power is None:
+            if self.kind == "nvfp4":  # E4M3 numbers over one number of the tensor
+                number = ROUND["fp8_e4m3"]((amax / 6 * self.global_scale).double()).clamp(min=2.0**-9)
+                scale = number.float() / self.global_scale
+            elif self.power is None:
                 scale = torch.where(amax > 0, amax / self.target, torch.ones_like(amax))
             else:
                 scale = torch.ldexp(torch.ones_like(amax), torch.frexp(amax)[1] - 1 - self.power)
@@ -201,12 +207,14 @@ class Checkpoint:
         for name, (kind, tensor) in self.tensors.items():
             if name.endswith(PARTS):
                 continue
+            if name.endswith("_global_scale"):
+                continue
             weight = name.removesuffix("_packed")
             scale = self.scale_of(weight)
             if scale is None:
                 weights[name] = self.own_bias(name, tensor.float()) if tensor.is_floating_point() else tensor
-            elif kind in ("U8", "I8") and scale[0] == "U8":
-                weights[weight] = self.decode_mx(weight, tensor, scale[1])
+            elif name != weight or (kind in ("U8", "I8") and scale[0] == "U8"):
+                weights[weight] = self.decode_packed(weight, tensor, *scale)
             else:
                 weights[weight] = self.decode(weight, kind, tensor, *scale)
         return weights
@@ -232,10 +240,14 @@ class Checkpoint:
         scale = exponents(scale) if scale_kind == "U8" else scale.float()
         return values * self.spread(name[: -len(".weight")], scale, values.shape)
 
-    def decode_mx(self, name, packed, scale):
+    def decode_packed(self, name, packed, kind, scale):
         pairs = torch.stack([packed & 15, packed >> 4], -1).reshape(*packed.shape[:-1], -1)
         values = E2M1[pairs.long()]
-        return values * self.spread(name[: -len(".weight")], exponents(scale), values.shape)
+        if kind == "U8":
+            scale = exponents(scale)
+        else:  # NVFP4
+            scale = E4M3[scale.long()] / self.number(name + "_global_scale")
+        return values * self.spread(name[: -len(".weight")], scale, values.shape)
 
     def spread(self, layer, scale, shape):
         """A scale for every element."""
@@ -251,7 +263,7 @@ class Checkpoint:
         if inputs["type"] == "int":
             return "int8"
         if inputs["num_bits"] == 4:
-            return "mxfp4"
+            return "nvfp4" if inputs["strategy"] == "tensor_group" else "mxfp4"
         return "hif8" if group.get("format") == "hif8-quantized" else "fp8_e4m3"
 
     def quantized_linear(self, name, linear):
@@ -264,9 +276,12 @@ class Checkpoint:
         power = None
         if inputs.get("scale_dtype") == "torch.uint8":
             power = 2 if kind == "mxfp4" else 8
+        global_scale = None
+        if name + ".input_global_scale" in self.tensors:
+            global_scale = self.number(name + ".input_global_scale").item()
         clip = scale * self.clip_target if self.clip_target and scale is not None else None
         strategy = inputs["strategy"]
-        return QuantizedLinear(linear, kind, strategy, scale, inputs.get("group_size") or 0, power, clip, self.token_target)
+        return QuantizedLinear(linear, kind, strategy, scale, inputs.get("group_size") or 0, power, clip, self.token_target, global_scale)
 
     def replace_linears(self, model):
         """Puts quantized modules in the place of the model's Linear ones. Module names are those of the checkpoint."""

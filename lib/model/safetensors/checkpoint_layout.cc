@@ -15,10 +15,19 @@ class CompressedTensors : public CheckpointLayout {
 
   std::vector<OutputTensor> Tensors(const QuantizedLayer& layer) const override {
     const std::string& name = layer.weight().name();
-    const bool packed = layer.scheme.weight_bits == 4;
+    const bool packed = layer.scheme.weight_format->packed();
     std::vector<OutputTensor> tensors = {CodesTensor(layer, packed ? PackedName(name) : name),
                                          ScalesTensor(layer, WeightScaleName(name))};
-    if (layer.input_scale) {
+    if (layer.scheme.weight_format->HasGlobalScale()) {
+      tensors.push_back(MadeTensor(layer, GlobalScaleName(name), DType::kF32, {1},
+                                   [](const EncodedWeight& encoded) {
+                                     return NumberBytes({&encoded.global_scale, 1}, DType::kF32);
+                                   }));
+    }
+    if (layer.input_scale && layer.scheme.input_format->HasGlobalScale()) {
+      tensors.push_back(
+          ValueTensor(InputGlobalScaleName(name), DType::kF32, {1}, {1 / *layer.input_scale}));
+    } else if (layer.input_scale) {
       tensors.push_back(ValueTensor(InputScaleName(name), DType::kF32, {1}, {*layer.input_scale}));
     }
     return tensors;

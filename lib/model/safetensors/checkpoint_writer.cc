@@ -300,7 +300,7 @@ void WriteCheckpoint(const Checkpoint& source, const CheckpointPlan& plan,
       WriteFile(folder / name, text);
     }
   } else if (source.has_config()) {
-    WriteFile(folder / "config.json", QuantizedConfigText(source, {}, ""));
+    WriteFile(folder / "config.json", QuantizedConfigText(source, {}, nullptr));
   }
   WriteShards(source, plan, formats, encode, finished, shards, folder, list, log);
   if (source.part()) WritePartFile(source, shards, folder);

@@ -24,7 +24,7 @@ struct CheckpointPlan {
   std::map<int, float> input_scales;
   // Static scales of the KV cache, by index into layers() of the layers with option "kv_cache".
   std::map<int, float> cache_scales;
-  std::string cache_format;  // its number format; empty: the cache is not quantized
+  const NumberFormat* cache_format = nullptr;  // null: the cache is not quantized
   // Decoded weights in the source's own dtype instead of codes, and no quantization_config.
   bool simulated = false;
   // Everything else that decides the codes (the resolved recipe), as a hash or text: finished

@@ -32,9 +32,13 @@ constexpr std::array<Form, 6> kForms = {{
 }};
 // clang-format on
 
+std::string_view InputName(const LayerScheme& scheme) {
+  return scheme.input_format == nullptr ? "full precision" : scheme.input_format->name();
+}
+
 const Form* FormOf(const LayerScheme& scheme) {
   const auto found = std::find_if(kForms.begin(), kForms.end(), [&](const Form& form) {
-    return form.weights == scheme.weight_format && form.inputs == scheme.input_format &&
+    return form.weights == scheme.weight_format->name() && form.inputs == InputName(scheme) &&
            form.dynamic == scheme.input_dynamic;
   });
   return found == kForms.end() ? nullptr : &*found;
@@ -72,7 +76,7 @@ class AscendV1 : public CheckpointLayout {
       return LayoutProblem{"all experts of a block in one tensor", "keep",
                            "keep the experts, or the layout compressed-tensors"};
     }
-    if (scheme.weight_format == "hif8" || scheme.input_format == "hif8") {
+    if (scheme.weight_format->name() == "hif8" || InputName(scheme) == "hif8") {
       return LayoutProblem{"HiF8, which has no type in its descriptions", "weights.format",
                            "the layouts cann and compressed-tensors, or int8, fp8_e4m3, mxfp8 or "
                            "mxfp4 for weights and activations"};
@@ -86,6 +90,10 @@ class AscendV1 : public CheckpointLayout {
     }
     if (!IsMx(scheme) && form->dynamic && scheme.input_granularity != Granularity::kToken) {
       return WrongForm(scheme, expert);
+    }
+    if (IsMx(scheme) && scheme.weight_tile.rows > 1) {
+      return LayoutProblem{"MX formats in blocks", "weights.granularity",
+                           "weights.granularity: group"};
     }
     const int64_t inputs = layer.weight().entry->shape[1];
     if (IsMx(scheme) && (expert || form->even_pairs) && inputs % 64 != 0) {
@@ -157,8 +165,9 @@ class AscendV1 : public CheckpointLayout {
   static LayoutProblem WrongForm(const LayerScheme& scheme, bool expert) {
     const std::string inputs =
         scheme.input_dynamic ? " per " + std::string(NameOf(scheme.input_granularity)) : " static";
-    return {std::string(expert ? "experts" : "layers") + " of " + scheme.weight_format +
-                " with inputs in " + scheme.input_format + inputs,
+    return {std::string(expert ? "experts" : "layers") + " of " +
+                std::string(scheme.weight_format->name()) + " with inputs in " +
+                std::string(InputName(scheme)) + inputs,
             scheme.input_dynamic ? "weights.format" : "activations.rule",
             "int8 or fp8_e4m3 with activations.granularity: token, mxfp8, or mxfp4" +
                 std::string(expert ? "" : "; int8 may have static inputs")};

@@ -39,11 +39,15 @@ constexpr std::array<Form, 6> kForms = {{
 // clang-format on
 
 // A bias that the operator adds before it multiplies by the scales.
-bool AddsBiasFirst(const LayerScheme& scheme) { return scheme.weight_format == "hif8"; }
+bool AddsBiasFirst(const LayerScheme& scheme) { return scheme.weight_format->name() == "hif8"; }
+
+std::string_view InputName(const LayerScheme& scheme) {
+  return scheme.input_format == nullptr ? "full precision" : scheme.input_format->name();
+}
 
 const Form* FormOf(const LayerScheme& scheme) {
   const auto found = std::find_if(kForms.begin(), kForms.end(), [&](const Form& form) {
-    return form.weights == scheme.weight_format && form.inputs == scheme.input_format;
+    return form.weights == scheme.weight_format->name() && form.inputs == InputName(scheme);
   });
   return found == kForms.end() ? nullptr : &*found;
 }
@@ -70,7 +74,8 @@ bool HasNativeNames(const Checkpoint& source) {
 }
 
 std::string ScaleName(const QuantizedLayer& layer) {
-  const bool plain = HasNativeNames(layer.source) || layer.scheme.weight_format == kFp8Blocks;
+  const bool plain =
+      HasNativeNames(layer.source) || layer.scheme.weight_format->name() == kFp8Blocks;
   return layer.layer.name + (plain ? ".scale" : ".weight_scale");
 }
 
@@ -94,26 +99,31 @@ class Cann : public CheckpointLayout {
     }
     if (!scheme.input_dynamic) {
       return LayoutProblem{"static activation scales", "activations.rule",
-                           scheme.input_format == "int8" ? "activations.granularity: token"
-                                                         : "activations.rule: cast"};
+                           InputName(scheme) == "int8" ? "activations.granularity: token"
+                                                       : "activations.rule: cast"};
     }
     if (form == nullptr || !(native || (expert ? form->experts : form->linear))) {
       return WrongFormat(scheme, expert);
     }
-    if (form->native.empty() && scheme.weight_bits == 8) {
+    if (form->native.empty() && !scheme.weight_format->packed()) {
       if (scheme.weight_granularity != form->weight_granularity) {
-        return LayoutProblem{"weights of " + scheme.weight_format + " with scales per " +
+        return LayoutProblem{"weights of " + std::string(scheme.weight_format->name()) +
+                                 " with scales per " +
                                  std::string(NameOf(scheme.weight_granularity)),
                              "weights.granularity", "weights.granularity: channel"};
       }
       if (scheme.input_granularity != form->input_granularity) {
         const std::string wanted(NameOf(form->input_granularity));
         return LayoutProblem{
-            "inputs in " + scheme.input_format + " with scales per " +
+            "inputs in " + std::string(InputName(scheme)) + " with scales per " +
                 std::string(NameOf(scheme.input_granularity)),
             "activations.granularity",
             wanted == "tensor" ? "activations.rule: cast" : "activations.granularity: " + wanted};
       }
+    }
+    if (form->weight_granularity == kGroup && scheme.weight_tile.rows > 1) {
+      return LayoutProblem{"MX formats in blocks", "weights.granularity",
+                           "weights.granularity: group"};
     }
     return WrongShape(layer, *form);
   }
@@ -166,12 +176,13 @@ class Cann : public CheckpointLayout {
     if (form != nullptr && !form->native.empty()) {
       json["quant_method"] = form->native;
       json["activation_scheme"] = "dynamic";
-      if (groups[0].scheme.weight_format == kFp8Blocks) json["weight_block_size"] = {128, 128};
+      if (groups[0].scheme.weight_format->name() == kFp8Blocks)
+        json["weight_block_size"] = {128, 128};
       json["ignored_layers"] = KeptLinears(source, plan.layers, KeptNames());
     } else {
       AddGroups(source, plan, groups, &json);
     }
-    if (!plan.cache_format.empty()) AddCache("int", &json);
+    if (plan.cache_format != nullptr) AddCache("int", &json);
     json["layout"] = NameOf(LayoutKind::kCann);
     return {{"config.json", ConfigText(source, json)}};
   }
@@ -179,7 +190,8 @@ class Cann : public CheckpointLayout {
  private:
   static LayoutProblem WrongFormat(const LayerScheme& scheme, bool expert) {
     const std::string what = std::string(expert ? "experts" : "layers") + " of " +
-                             scheme.weight_format + " with inputs in " + scheme.input_format;
+                             std::string(scheme.weight_format->name()) + " with inputs in " +
+                             std::string(InputName(scheme));
     return {what, "weights.format",
             expert ? "for experts mxfp4 (--recipe w4a8-moe) or int8 with granularity token"
                    : "hif8 with activations.rule: cast, int8 with granularity token, mxfp8, "
@@ -220,8 +232,8 @@ class Cann : public CheckpointLayout {
     bool hif8 = false;
     OrderedJson listed = OrderedJson::object();
     for (const SchemeGroup& group : groups) {
-      floats |= group.scheme.weight_format != "int8";
-      hif8 |= group.scheme.weight_format == "hif8";
+      floats |= group.scheme.weight_format->name() != "int8";
+      hif8 |= group.scheme.weight_format->name() == "hif8";
       const OrderedJson targets = Targets(source, group, listed.empty(), native_names);
       if (targets.empty()) continue;
       listed["group_" + std::to_string(listed.size())] = {
@@ -231,7 +243,7 @@ class Cann : public CheckpointLayout {
           {"output_activations", nullptr},
           {"activation_use_clip", false}};
       // The recipes do not read it; it keeps others from taking HiF8 for FP8.
-      if (group.scheme.weight_format == "hif8") listed.back()["format"] = "hif8-quantized";
+      if (group.scheme.weight_format->name() == "hif8") listed.back()["format"] = "hif8-quantized";
     }
     (*json)["quant_method"] = "compressed-tensors";
     (*json)["format"] = floats ? "float-quantized" : "int-quantized";

@@ -7,6 +7,7 @@
 
 #include "lib/model/safetensors/checkpoint_layout.h"
 #include "lib/numeric/packed_codes.h"
+#include "lib/numeric/scale_codes.h"
 
 namespace hif8 {
 namespace {
@@ -14,6 +15,12 @@ namespace {
 using Kind = OutputTensor::Kind;
 
 constexpr std::string_view kWeightSuffix = ".weight";
+
+// The name of what belongs to the input of the module of a weight.
+std::string OfInput(const std::string& weight, const std::string& name) {
+  if (!weight.ends_with(kWeightSuffix)) return weight + "_" + name;
+  return weight.substr(0, weight.size() - kWeightSuffix.size()) + "." + name;
+}
 
 class Layout {
  public:
@@ -128,18 +135,22 @@ std::string PackedName(const std::string& weight) { return weight + "_packed"; }
 
 std::string WeightScaleName(const std::string& weight) { return weight + "_scale"; }
 
-std::string InputScaleName(const std::string& weight) {
-  if (!weight.ends_with(kWeightSuffix)) return weight + "_input_scale";
-  return weight.substr(0, weight.size() - kWeightSuffix.size()) + ".input_scale";
+std::string GlobalScaleName(const std::string& weight) { return weight + "_global_scale"; }
+
+std::string InputScaleName(const std::string& weight) { return OfInput(weight, "input_scale"); }
+
+std::string InputGlobalScaleName(const std::string& weight) {
+  return OfInput(weight, "input_global_scale");
 }
 
 OutputTensor CodesTensor(const QuantizedLayer& layer, const std::string& name) {
   Shape shape = layer.weight().entry->shape;
-  if (layer.scheme.weight_bits != 4) {
-    return OfWeight(layer, Kind::kCodes, name, CodeDType(layer.scheme.weight_format), shape);
+  const DType dtype = layer.scheme.weight_format->storage().dtype;
+  if (!layer.scheme.weight_format->packed()) {
+    return OfWeight(layer, Kind::kCodes, name, dtype, shape);
   }
   shape.back() = static_cast<int64_t>(PackedRowBytes(static_cast<size_t>(shape.back())));
-  return OfWeight(layer, Kind::kPacked, name, DType::kU8, shape);
+  return OfWeight(layer, Kind::kPacked, name, dtype, shape);
 }
 
 OutputTensor MadeTensor(const QuantizedLayer& layer, const std::string& name, DType dtype,
@@ -156,12 +167,20 @@ OutputTensor ScalesTensor(const QuantizedLayer& layer, const std::string& name) 
   const DType dtype = layer.scheme.scale_dtype;
   const Shape shape = ScaleShape(layer);
   const size_t count = ElementCount(shape);
-  return MadeTensor(layer, name, dtype, shape, [dtype, count](const EncodedWeight& encoded) {
-    if (encoded.scales.size() == count) return NumberBytes(encoded.scales, dtype);
-    std::vector<float> repeated(count);
-    for (size_t i = 0; i < count; ++i) repeated[i] = encoded.scales[i % encoded.scales.size()];
-    return NumberBytes(repeated, dtype);
-  });
+  const NumberFormat& format = *layer.scheme.weight_format;
+  return MadeTensor(layer, name, dtype, shape,
+                    [&format, dtype, count](const EncodedWeight& encoded) {
+                      if (!IsFloat(dtype)) {
+                        const auto codes = ScaleCodes(format, encoded.scales, encoded.global_scale);
+                        const auto bytes = std::as_bytes(std::span(codes));
+                        return std::vector<std::byte>(bytes.begin(), bytes.end());
+                      }
+                      if (encoded.scales.size() == count) return NumberBytes(encoded.scales, dtype);
+                      std::vector<float> repeated(count);
+                      for (size_t i = 0; i < count; ++i)
+                        repeated[i] = encoded.scales[i % encoded.scales.size()];
+                      return NumberBytes(repeated, dtype);
+                    });
 }
 
 OutputTensor ValueTensor(const std::string& name, DType dtype, Shape shape,
@@ -177,10 +196,7 @@ OutputTensor ValueTensor(const std::string& name, DType dtype, Shape shape,
 
 std::vector<std::byte> NumberBytes(std::span<const float> values, DType dtype) {
   std::vector<std::byte> bytes(values.size() * DTypeSize(dtype));
-  if (dtype == DType::kU8) {  // powers of two
-    std::transform(values.begin(), values.end(), bytes.begin(),
-                   [](float scale) { return static_cast<std::byte>(E8M0Code(scale)); });
-  } else if (dtype == DType::kI32) {
+  if (dtype == DType::kI32) {
     auto* const integers = reinterpret_cast<int32_t*>(bytes.data());
     std::transform(values.begin(), values.end(), integers,
                    [](float value) { return static_cast<int32_t>(std::nearbyint(value)); });

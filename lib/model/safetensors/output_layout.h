@@ -41,7 +41,9 @@ struct OutputShard {
 // The names of what belongs to the weight tensor `weight` ("X.weight", or "X" of fused experts).
 std::string PackedName(const std::string& weight);  // of four-bit codes
 std::string WeightScaleName(const std::string& weight);
+std::string GlobalScaleName(const std::string& weight);
 std::string InputScaleName(const std::string& weight);
+std::string InputGlobalScaleName(const std::string& weight);
 
 // The codes of a layer's weight, four-bit ones two a byte.
 OutputTensor CodesTensor(const QuantizedLayer& layer, const std::string& name);

@@ -23,39 +23,52 @@ const std::map<std::string, std::string>& MergedNames() {
   return kNames;
 }
 
-bool IsInteger(const std::string& format) { return format.starts_with("int"); }
-
-Json Operand(const std::string& format, int bits, Granularity granularity, TileScales::Tile tile,
-             bool e8m0, bool dynamic) {
+Json Operand(const NumberFormat& format, Granularity granularity, TileScales::Tile tile,
+             bool dynamic) {
   // A block of one row is what other programs call a group.
   if (granularity == Granularity::kBlock && tile.rows == 1) granularity = Granularity::kGroup;
-  Json json = {{"num_bits", bits},
-               {"type", IsInteger(format) ? "int" : "float"},
-               {"strategy", NameOf(granularity)},
+  const FormatStorage& storage = format.storage();
+  // Scales of groups that are stored over one scale of the tensor, which is static.
+  const bool coded = storage.scale_encoding == ScaleEncoding::kCodes;
+  Json json = {{"num_bits", format.bits()},
+               {"type", storage.operand_type},
+               {"strategy", (coded ? "tensor_" : "") + std::string(NameOf(granularity))},
                {"symmetric", true},
                {"dynamic", dynamic},
-               {"observer", dynamic ? "memoryless" : "minmax"},
+               {"observer", dynamic && !coded ? "memoryless" : "minmax"},
                {"observer_kwargs", Json::object()},
                {"group_size", nullptr},
                {"block_structure", nullptr},
                {"actorder", nullptr}};
+  if (coded && dynamic) json["dynamic"] = "local";
   if (granularity == Granularity::kGroup) json["group_size"] = tile.inputs;
   if (granularity == Granularity::kBlock) json["block_structure"] = {tile.rows, tile.inputs};
-  if (e8m0) json["scale_dtype"] = "torch.uint8";
+  if (!storage.scale_dtype.empty()) json["scale_dtype"] = storage.scale_dtype;
   return json;
 }
 
-bool IsE8M0(const LayerScheme& scheme) { return scheme.scale_dtype == DType::kU8; }
-
-std::string UnnamedFormat(const LayerScheme& scheme);
+// The format of a layer's codes, of weights or activations, that no type says; empty where there
+// are none.
+std::string UnnamedFormat(const LayerScheme& scheme) {
+  for (const NumberFormat* format : {scheme.weight_format, scheme.input_format}) {
+    if (format == nullptr || format->packed() || format->storage().dtype != DType::kU8) continue;
+    return std::string(format->name());
+  }
+  return {};
+}
 
 // U8 codes, of weights or activations, have a format of their own ("hif8-quantized"): readers that
 // do not know it refuse the layers, where "float-quantized" would be FP8 to them.
 std::string GroupFormat(const LayerScheme& scheme) {
   const std::string unnamed = UnnamedFormat(scheme);
   if (!unnamed.empty()) return unnamed + "-quantized";
-  if (IsE8M0(scheme)) return scheme.weight_bits == 4 ? "mxfp4-pack-quantized" : "mxfp8-quantized";
-  return IsInteger(scheme.weight_format) ? "int-quantized" : "float-quantized";
+  return std::string(scheme.weight_format->storage().layer_format);
+}
+
+// Readers must be told the layer's format where it is none of those that need no name.
+bool NeedsFormat(const LayerScheme& scheme) {
+  return scheme.weight_format->scale_encoding() != ScaleEncoding::kFp32 ||
+         !UnnamedFormat(scheme).empty();
 }
 
 // The regular expression that matches the names which differ from this one in numbers only.
@@ -132,21 +145,10 @@ Json ConfigGroups(const Checkpoint& source, const std::vector<SchemeGroup>& grou
     group["weights"] = WeightArguments(scheme);
     group["input_activations"] = InputArguments(scheme);
     group["output_activations"] = nullptr;
-    if (groups.size() > 1 || IsE8M0(scheme) || !UnnamedFormat(scheme).empty()) {
-      group["format"] = GroupFormat(scheme);
-    }
+    if (groups.size() > 1 || NeedsFormat(scheme)) group["format"] = GroupFormat(scheme);
     json["group_" + std::to_string(i)] = std::move(group);
   }
   return json;
-}
-
-// The format of a layer's U8 codes, which no type says; empty where there are none.
-std::string UnnamedFormat(const LayerScheme& scheme) {
-  if (scheme.weight_bits == 8 && CodeDType(scheme.weight_format) == DType::kU8) {
-    return scheme.weight_format;
-  }
-  const bool input = !scheme.input_format.empty() && scheme.input_bits == 8;
-  return input && CodeDType(scheme.input_format) == DType::kU8 ? scheme.input_format : "";
 }
 
 std::string UnnamedFormat(const std::vector<SchemeGroup>& groups) {
@@ -165,7 +167,7 @@ std::string TopFormat(const std::vector<SchemeGroup>& groups) {
 }
 
 Json QuantizationConfig(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
-                        const std::string& cache_format) {
+                        const NumberFormat* cache_format) {
   const std::vector<SchemeGroup> groups = GroupLayers(source, layers);
   Json json;
   json["quant_method"] = "compressed-tensors";
@@ -175,9 +177,9 @@ Json QuantizationConfig(const Checkpoint& source, const std::map<int, LayerSchem
   json["config_groups"] = ConfigGroups(source, groups);
   json["ignore"] = KeptLinears(source, layers, {});
   json["kv_cache_scheme"] = nullptr;
-  if (!cache_format.empty()) {
+  if (cache_format != nullptr) {
     json["kv_cache_scheme"] = {{"num_bits", 8},
-                               {"type", IsInteger(cache_format) ? "int" : "float"},
+                               {"type", cache_format->storage().operand_type},
                                {"strategy", source.head_caches() ? "attn_head" : "tensor"},
                                {"symmetric", true},
                                {"dynamic", false}};
@@ -188,13 +190,6 @@ Json QuantizationConfig(const Checkpoint& source, const std::map<int, LayerSchem
 }
 
 }  // namespace
-
-DType CodeDType(const std::string& format) {
-  if (format.starts_with("fp8_e4m3") || format == "mxfp8") return DType::kF8E4M3;
-  if (format == "fp8_e5m2") return DType::kF8E5M2;
-  if (IsInteger(format)) return DType::kI8;
-  return DType::kU8;
-}
 
 DType OwnDType(const ModelConfig& config) {
   std::string name = config.String("torch_dtype", config.String("dtype", "bfloat16"));
@@ -238,14 +233,13 @@ Json LayerTargets(const Checkpoint& source, const std::vector<int>& layers,
 }
 
 Json WeightArguments(const LayerScheme& scheme) {
-  return Operand(scheme.weight_format, scheme.weight_bits, scheme.weight_granularity,
-                 scheme.weight_tile, IsE8M0(scheme), false);
+  return Operand(*scheme.weight_format, scheme.weight_granularity, scheme.weight_tile, false);
 }
 
 Json InputArguments(const LayerScheme& scheme) {
-  if (scheme.input_format.empty()) return nullptr;
-  return Operand(scheme.input_format, scheme.input_bits, scheme.input_granularity,
-                 scheme.input_tile, scheme.input_e8m0, scheme.input_dynamic);
+  if (scheme.input_format == nullptr) return nullptr;
+  return Operand(*scheme.input_format, scheme.input_granularity, scheme.input_tile,
+                 scheme.input_dynamic);
 }
 
 Json KeptLinears(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
@@ -285,8 +279,8 @@ std::string ConfigText(const Checkpoint& source, const Json& quantization) {
 }
 
 std::string QuantizedConfigText(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
-                                const std::string& cache_format) {
-  if (layers.empty() && cache_format.empty()) return ConfigText(source, nullptr);
+                                const NumberFormat* cache_format) {
+  if (layers.empty() && cache_format == nullptr) return ConfigText(source, nullptr);
   return ConfigText(source, QuantizationConfig(source, layers, cache_format));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <unordered_map>
@@ -16,6 +17,7 @@
 #include "lib/model/safetensors/output_layout.h"
 #include "lib/model/safetensors/quantization_config.h"
 #include "lib/model/safetensors/shard_list.h"
+#include "lib/model/safetensors/stored_scales.h"
 #include "lib/model/safetensors/tensor_roles.h"
 #include "lib/numeric/packed_codes.h"
 
@@ -25,10 +27,12 @@ namespace {
 constexpr std::string_view kPacked = "_packed";
 
 // What a quantized module or attention has besides its codes.
-constexpr std::array<std::string_view, 15> kParts = {
-    ".weight_scale", ".weight_scale_inv", ".weight_shape", ".weight_offset", ".input_scale",
-    ".input_offset", ".quant_bias",       ".deq_scale",    ".output_scale",  ".k_scale",
-    ".v_scale",      ".kv_latent_scale",  ".k_rope_scale", ".ckv_scale",     ".scale"};
+constexpr std::array<std::string_view, 17> kParts = {
+    ".weight_scale",      ".weight_scale_inv", ".weight_shape", ".weight_offset",
+    ".input_scale",       ".input_offset",     ".quant_bias",   ".deq_scale",
+    ".output_scale",      ".k_scale",          ".v_scale",      ".kv_latent_scale",
+    ".k_rope_scale",      ".ckv_scale",        ".scale",        ".weight_global_scale",
+    ".input_global_scale"};
 // Those that belong to a module only where it has codes.
 constexpr std::array<std::string_view, 5> kPartsOfCodes = {".weight_", ".input_", ".quant_bias",
                                                            ".deq_scale", ".scale"};
@@ -41,7 +45,10 @@ struct Source {
 class StoredCheckpoint : public StoredModel {
  public:
   StoredCheckpoint(const std::filesystem::path& path, const FormatRegistry& formats)
-      : path_(path), files_(FindShards(path)), plain_format_(formats.names().front()) {
+      : path_(path),
+        formats_(formats),
+        files_(FindShards(path)),
+        plain_format_(formats.names().front()) {
     ReadConfig();
     for (const auto& shard : files_.shards) {
       file_bytes_ += shard->file_bytes();
@@ -78,13 +85,24 @@ class StoredCheckpoint : public StoredModel {
 
   std::vector<float> ReadScales(size_t index) const override {
     const Source& source = scales_[index];
-    if (source.entry == nullptr) return {};
+    if (source.entry == nullptr || tensors_[index].format.empty()) return {};
     const Tensor stored = source.shard->Read(*source.entry);
-    return ScalesFrom(stored.view);
+    Tensor global;
+    if (const Source* found = Find(GlobalScaleName(tensors_[index].name))) {
+      global = found->shard->Read(*found->entry);
+    }
+    return ScaleNumbers(formats_.Get(tensors_[index].format), stored.view,
+                        global.view.data != nullptr ? global.view : kNoGlobalScale);
   }
 
  private:
   void ReadConfig() {
+    ReadSettings();
+    std::erase_if(edges_, [](int64_t edge) { return edge < 1; });
+    std::ranges::copy(TileEdges(formats_), std::back_inserter(edges_));
+  }
+
+  void ReadSettings() {
     const bool folder = std::filesystem::is_directory(path_);
     const std::filesystem::path file = (folder ? path_ : path_.parent_path()) / "config.json";
     if (!std::filesystem::exists(file)) return;
@@ -93,7 +111,7 @@ class StoredCheckpoint : public StoredModel {
     const ModelConfig quantization = config.Object("quantization_config");
     plain_format_ = quantization.String("number_format", plain_format_);
     scaled_biases_ = quantization.String("layout", "") == NameOf(LayoutKind::kCann);
-    block_ = quantization.Integers("weight_block_size", block_);
+    edges_ = quantization.Integers("weight_block_size", {});
   }
 
   const Source* Find(const std::string& name) const {
@@ -114,7 +132,12 @@ class StoredCheckpoint : public StoredModel {
       if (weight == nullptr) return Find(module + ".weight_packed") != nullptr;
       return suffix != ".scale" || !IsFloat(weight->entry->dtype);
     }
-    return name.ends_with("_scale") && Find(name.substr(0, name.rfind('_'))) != nullptr;
+    for (const std::string_view suffix : {"_global_scale", "_scale"}) {
+      if (!name.ends_with(suffix)) continue;
+      const std::string tensor = name.substr(0, name.size() - suffix.size());
+      if (Find(tensor) != nullptr || Find(PackedName(tensor)) != nullptr) return true;
+    }
+    return false;
   }
 
   // Ascend's converter and FP8 in its loader have X.scale.
@@ -123,17 +146,6 @@ class StoredCheckpoint : public StoredModel {
       if (const Source* found = Find(name + suffix)) return found;
     }
     return name.ends_with(".weight") && !IsFloat(dtype) ? Find(Renamed(name, "scale")) : nullptr;
-  }
-
-  static std::vector<float> ScalesFrom(const TensorView& stored) {
-    std::vector<float> scales(stored.size());
-    if (IsFloat(stored.dtype)) {
-      ConvertToFloat(stored.dtype, stored.data, scales.size(), scales.data());
-    } else {  // E8M0
-      const auto* codes = reinterpret_cast<const uint8_t*>(stored.data);
-      for (size_t i = 0; i < scales.size(); ++i) scales[i] = E8M0Value(codes[i]);
-    }
-    return scales;
   }
 
   // Layout cann divides the bias of a layer by the scales of its weight where that is in U8.
@@ -150,7 +162,9 @@ class StoredCheckpoint : public StoredModel {
   // What it was, in the type that config.json names.
   Tensor ScaledBias(const StoredTensor& tensor, const TensorView& stored) const {
     const Source* const source = ScalesOf(Renamed(tensor.name, "weight"), DType::kU8);
-    const std::vector<float> scales = ScalesFrom(source->shard->Read(*source->entry).view);
+    const Tensor scale = source->shard->Read(*source->entry);
+    std::vector<float> scales(scale.view.size());
+    ConvertToFloat(scale.view.dtype, scale.view.data, scales.size(), scales.data());
     std::vector<float> values(stored.size());
     ConvertToFloat(stored.dtype, stored.data, values.size(), values.data());
     for (size_t i = 0; i < values.size(); ++i) values[i] *= scales[i % scales.size()];
@@ -170,7 +184,7 @@ class StoredCheckpoint : public StoredModel {
     if (packed) tensor.name.erase(tensor.name.size() - kPacked.size());
     const Source* scales = ScalesOf(tensor.name, tensor.dtype);
     // Bytes with scales that are powers of two are no other format's.
-    packed |= scales != nullptr && IsE8M0(scales->entry->dtype) &&
+    packed |= scales != nullptr && !IsFloat(scales->entry->dtype) &&
               (tensor.dtype == DType::kU8 || tensor.dtype == DType::kI8);
     if (packed && !tensor.shape.empty()) tensor.shape.back() *= 2;
     if (scales != nullptr) {
@@ -199,34 +213,27 @@ class StoredCheckpoint : public StoredModel {
 
   void SetCodes(bool packed, const Source& scales, StoredTensor* tensor) const {
     const DType scale_type = scales.entry->dtype;
-    const bool powers = IsE8M0(scale_type);
+    const CodesInFile codes{tensor->dtype, packed, scale_type, plain_format_};
+    const NumberFormat* format = FindFormat(formats_, codes);
     tensor->bytes += scales.entry->bytes();
-    tensor->format = FormatOf(packed, powers, tensor->dtype);
-    const Shape block = powers ? Shape{1, 32} : Shape(block_.begin(), block_.end());
-    if (tensor->format.empty() || !(powers || IsFloat(scale_type)) ||
-        !FindTiles(tensor->shape, scales.entry->shape, block, &tensor->tiles)) {
-      tensor->unknown = std::string(DTypeName(tensor->dtype)) + " " + ShapeText(tensor->shape) +
-                        " with scales " + std::string(DTypeName(scale_type)) + " " +
-                        ShapeText(scales.entry->shape);
-      tensor->format.clear();
+    if (const Source* global = Find(GlobalScaleName(tensor->name))) {
+      tensor->bytes += global->entry->bytes();
     }
-  }
-
-  static bool IsE8M0(DType dtype) { return dtype == DType::kU8 || dtype == DType::kF8E8M0; }
-
-  // Empty for types that hold no codes known here.
-  std::string FormatOf(bool packed, bool powers, DType dtype) const {
-    if (packed) return powers ? "mxfp4" : "";
-    if (dtype == DType::kF8E4M3) return powers ? "mxfp8" : "fp8_e4m3";
-    if (dtype == DType::kF8E5M2) return "fp8_e5m2";
-    if (dtype == DType::kI8) return "int8";
-    return dtype == DType::kU8 ? plain_format_ : "";
+    if (format != nullptr &&
+        FindTiles(tensor->shape, scales.entry->shape, edges_, &tensor->tiles)) {
+      tensor->format = format->name();
+      return;
+    }
+    tensor->unknown = std::string(DTypeName(tensor->dtype)) + " " + ShapeText(tensor->shape) +
+                      " with scales " + std::string(DTypeName(scale_type)) + " " +
+                      ShapeText(scales.entry->shape);
   }
 
   std::filesystem::path path_;
+  const FormatRegistry& formats_;
   ShardList files_;
-  std::string plain_format_;
-  std::vector<int64_t> block_ = {128, 128};
+  std::string plain_format_;    // of codes whose type says nothing
+  std::vector<int64_t> edges_;  // of tiles, those that config.json names first
   DType own_dtype_ = DType::kBF16;
   bool scaled_biases_ = false;
   uint64_t file_bytes_ = 0;
