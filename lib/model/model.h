@@ -22,6 +22,9 @@ struct Weight {
   ChannelLayout channels;  // per output channel; one scale for all where no channel axis exists
   std::string note;        // why the granularity is coarser than asked, or empty
   bool kernel = false;     // of a convolution, in a file that has no scales of its blocks
+  // Runs of rows that an operator of layout cann gives the scales of the first (DeepSeek-V4's
+  // wo_a).
+  size_t row_groups = 1;
 
   size_t size() const { return ElementCount(shape); }
 };
@@ -48,6 +51,7 @@ struct Layer {
   bool optional = false;       // quantized only when asked for (embeddings, attention products)
   std::string beside;          // why no run reaches it, or empty; then quantized when asked for
   std::string option;          // the recipe key that asks for it, with `optional`
+  std::string fused;           // the module that loaders make of it and others, or empty
   std::string unsupported;     // why it cannot be quantized, or empty
 };
 
@@ -89,6 +93,7 @@ struct EncodedWeight {
   TileLayout layout;           // which codes share a scale
   std::vector<float> scales;   // layout.scale_count()
   std::vector<uint8_t> codes;  // layout.size()
+  float global_scale = 1;      // see lib/numeric/scale_codes.h; the scales are divided by it
 };
 
 }  // namespace hif8

@@ -8,7 +8,9 @@
 
 #include "lib/core/error.h"
 #include "lib/core/pattern.h"
+#include "lib/model/safetensors/checkpoint_layout.h"
 #include "lib/quant/config_layers.h"
+#include "lib/quant/fused_groups.h"
 
 namespace hif8 {
 namespace {
@@ -49,8 +51,9 @@ std::vector<int> BlockNumbers(const Model& model, const QuantConfig& config) {
   return blocks;
 }
 
-// Why the layer stays as it is, or empty.
-std::string KeptBecause(const Layer& layer, const QuantConfig& config, const LayerRules& rules) {
+// Why a layer that is treated as one with those of `names` stays as it is, or empty.
+std::string KeptBecause(const Layer& layer, std::span<const std::string> names,
+                        const QuantConfig& config, const LayerRules& rules) {
   if (!layer.unsupported.empty()) return layer.unsupported;
   if (!layer.beside.empty() && !config.beside) {
     return layer.beside + "; quantized only with beside: true";
@@ -63,19 +66,23 @@ std::string KeptBecause(const Layer& layer, const QuantConfig& config, const Lay
     const char* value = layer.option == "kv_cache" ? ".rule" : ": true";
     if (!asked) return "quantized only with " + layer.option + value;
   }
-  return rules.KeptBecause(layer.name);
+  return rules.KeptBecause(names);
 }
 
-// What the tiles of a format are called in recipes.
-Granularity GranularityOf(TileScales::Tile tile) {
-  return tile.inputs == kGroupTile.inputs ? Granularity::kGroup : Granularity::kBlock;
-}
-TileScales::Tile WeightTile(Granularity granularity) {
-  return granularity == Granularity::kBlock ? kWeightBlock : kGroupTile;
-}
-TileScales::Tile ActivationTile(Granularity granularity) {
-  if (granularity == Granularity::kToken) return {1, kWholeEdge};
-  return granularity == Granularity::kBlock ? kActivationBlock : kGroupTile;
+// Returns the format's tiles for the granularity; null where scales do not belong to tiles. Throws
+// kUsage when the recipe asks for tiles that the format does not have.
+const TileScales* TilesOf(const NumberFormat& format, Granularity asked, const char* operand) {
+  const TileScales* tiles = format.TilesFor(asked);
+  const bool tiled = asked == Granularity::kGroup || asked == Granularity::kBlock;
+  if (!tiled || (tiles != nullptr && tiles->granularity == asked)) return tiles;
+  std::string known;
+  for (const TileScales& own : format.storage().tiles) {
+    known += (known.empty() ? "" : ", ") + std::string(NameOf(own.granularity));
+  }
+  throw UsageError(std::string(operand) + " of format '" + std::string(format.name()) +
+                       "' with granularity " + std::string(NameOf(asked)) +
+                       ": this format has no such scales",
+                   known.empty() ? "use another format" : "use granularity " + known);
 }
 
 class Planner {
@@ -88,20 +95,29 @@ class Planner {
     const std::vector<int> blocks = BlockNumbers(model_, config_);
     const int block_count =
         blocks.empty() ? 0 : *std::max_element(blocks.begin(), blocks.end()) + 1;
-    plan_.layers.resize(model_.layers().size());
-    for (size_t i = 0; i < plan_.layers.size(); ++i) {
-      const Layer& layer = model_.layers()[i];
-      std::string reason = KeptBecause(layer, config_, rules_);
-      if (reason.empty() &&
+    const auto decide = [&](size_t i, std::span<const std::string> names) {
+      LayerDecision decision{KeptBecause(model_.layers()[i], names, config_, rules_), {}};
+      if (decision.reason.empty() &&
           IsHighPrecisionBlock(blocks[i], block_count, config_.high_precision_layers)) {
-        reason = "block " + std::to_string(blocks[i]) + " is one of " +
-                 std::to_string(config_.high_precision_layers) + " high-precision blocks";
+        decision.reason = "block " + std::to_string(blocks[i]) + " is one of " +
+                          std::to_string(config_.high_precision_layers) + " high-precision blocks";
       }
-      if (reason.empty() && HasKernelTiles(layer)) {
-        reason = "the weights of a convolution have scales per tensor or channel, no others";
+      if (decision.reason.empty()) decision.config = rules_.Resolve(names);
+      if (decision.reason.empty() && HasKernelTiles(model_.layers()[i], decision.config.weights)) {
+        decision.reason =
+            "the weights of a convolution have scales per tensor or channel, no others";
       }
-      plan_.layers[i] = {reason.empty(), std::move(reason)};
-      if (plan_.layers[i].quantized) AddOperands(layer);
+      return decision;
+    };
+    std::vector<LayerDecision> decisions;
+    for (size_t i = 0; i < model_.layers().size(); ++i) {
+      decisions.push_back(decide(i, std::span(&model_.layers()[i].name, 1)));
+    }
+    plan_.notices = CompleteModules(model_, config_, context_, decide, &decisions);
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      const std::string& reason = decisions[i].reason;
+      plan_.layers.push_back({reason.empty(), reason});
+      if (reason.empty()) AddOperands(model_.layers()[i], decisions[i].config);
     }
     return std::move(plan_);
   }
@@ -125,12 +141,11 @@ class Planner {
   const Calibrator& TileRule() const { return RuleWith(context_.rules, &RuleTraits::tiles, true); }
 
   // The recipe wants scales of parts of a convolution's channel that files have no place for.
-  bool HasKernelTiles(const Layer& layer) const {
+  bool HasKernelTiles(const Layer& layer, const OperandConfig& config) const {
     if (layer.weight < 0 || !model_.weights()[static_cast<size_t>(layer.weight)].kernel)
       return false;
-    const OperandConfig& config = rules_.Resolve(layer.name).weights;
     return config.granularity == Granularity::kBlock || config.granularity == Granularity::kGroup ||
-           context_.formats.Get(config.format).tile_scales().has_value();
+           context_.formats.Get(config.format).OwnTiles() != nullptr;
   }
 
   void CheckPatterns() const {
@@ -164,8 +179,7 @@ class Planner {
     }
   }
 
-  void AddOperands(const Layer& layer) {
-    const LayerConfig config = rules_.Resolve(layer.name);
+  void AddOperands(const Layer& layer, const LayerConfig& config) {
     if (layer.weight >= 0) {
       const Weight& weight = model_.weights()[static_cast<size_t>(layer.weight)];
       Share(&plan_.weights, layer.weight, MakeWeight(weight, config.weights), weight.name,
@@ -182,15 +196,19 @@ class Planner {
   }
 
   WeightPlan MakeWeight(const Weight& weight, OperandConfig config) const {
-    const std::optional<TileScales> tiles = context_.formats.Get(config.format).tile_scales();
-    if (tiles) {
-      config.granularity = GranularityOf(tiles->weight);
-      if (tiles->encoding == ScaleEncoding::kE8M0 && !Rule(config).traits().tiles) {
+    const NumberFormat& format = context_.formats.Get(config.format);
+    const TileScales* tiles = TilesOf(format, config.granularity, "weights");
+    if (tiles != nullptr) {
+      config.granularity = tiles->granularity;
+      if (format.ScalesFollowAmax() && !Rule(config).traits().tiles) {
         throw UsageError("weights of format '" + config.format + "' with rule '" + config.rule +
-                             "': its scales are powers of two that follow from the largest "
-                             "magnitude of each group",
+                             "': its scales follow from the largest magnitude of each group",
                          "use rule " + std::string(TileRule().name()) + " for these layers");
       }
+    }
+    const CheckpointLayout& layout = LayoutOf(config_.layout);
+    if (weight.dtype != DType::kF16 && layout.NeedsBf16Scales(config.format)) {
+      config.scale_dtype = ScaleDType::kBF16;
     }
     WeightPlan plan;
     static_cast<OperandPlan&>(plan) = MakeOperand(config);
@@ -201,31 +219,42 @@ class Planner {
     }
     plan.note = weight.note;
     plan.layout = weight.channels;
-    if (config.granularity != Granularity::kChannel) {
-      plan.tile = tiles ? tiles->weight : WeightTile(config.granularity);
+    if (config.granularity == Granularity::kChannel && config_.layout == LayoutKind::kCann &&
+        weight.row_groups > 1) {
+      const auto groups = static_cast<int64_t>(weight.row_groups);
+      const Shape& shape = weight.shape;
+      plan.layout = {{groups, shape[0] / groups, shape[1]}, {groups, 1, shape[1]}};
+    } else if (config.granularity != Granularity::kChannel) {
+      plan.tile = tiles->weight;
       plan.layout = WeightTiles(weight.channels, plan.tile);
     }
     return plan;
   }
 
   OperandPlan MakeCache(const OperandConfig& config) const {
-    if (!context_.formats.Get(config.format).tile_scales()) return MakeOperand(config);
+    if (!context_.formats.Get(config.format).storage().tiled) return MakeOperand(config);
     throw UsageError(
         "kv_cache of format '" + config.format + "': caches have one static scale",
         "use a format with a scale per tensor, such as '" + context_.formats.names().front() + "'");
   }
 
   OperandPlan MakeActivation(const Activation& activation, OperandConfig config) const {
-    const std::optional<TileScales> tiles = context_.formats.Get(config.format).tile_scales();
-    if (tiles) {
-      config.granularity = GranularityOf(tiles->activation);
+    const NumberFormat& format = context_.formats.Get(config.format);
+    const TileScales* tiles = TilesOf(format, config.granularity, "activations");
+    const bool coded = format.HasGlobalScale();
+    if (format.storage().tiled) {
+      config.granularity = tiles->granularity;
       // Scales that belong to the format need no data, which is all that `cast` asks for.
-      if (!Rule(config).traits().needs_data) config.rule = TileRule().name();
+      if (!coded && !Rule(config).traits().needs_data) config.rule = TileRule().name();
+    } else if (!Rule(config).traits().needs_data) {
+      config.granularity = Granularity::kTensor;
     }
-    if (!Rule(config).traits().needs_data) config.granularity = Granularity::kTensor;
+    if (LayoutOf(config_.layout).NeedsBf16Scales(config.format)) {
+      config.scale_dtype = ScaleDType::kBF16;
+    }
     OperandPlan plan = MakeOperand(config);
     if (config.granularity == Granularity::kTensor) return plan;
-    if (!plan.rule->traits().tiles) {
+    if (!plan.rule->traits().tiles && (!coded || plan.rule->traits().needs_data)) {
       throw UsageError("activations of format '" + config.format + "' with granularity " +
                            std::string(NameOf(config.granularity)) + " and rule '" + config.rule +
                            "': such scales are found when the model runs",
@@ -238,9 +267,11 @@ class Planner {
                            std::string(NameOf(config.granularity)) + " would suit one of them only",
                        "keep one of these layers, or use granularity tensor for them");
     }
-    plan.dynamic = TileScaling{tiles ? tiles->activation : ActivationTile(config.granularity),
-                               tiles ? tiles->encoding : ScaleEncoding::kFp32,
-                               ResolveTarget(*plan.format, plan.params), config.power_of_two};
+    plan.dynamic =
+        TileScaling{tiles != nullptr ? tiles->activation : TileScales::Tile{1, kWholeEdge},
+                    ResolveTarget(format, plan.params), config.power_of_two};
+    if (coded)
+      plan.params.target = plan.dynamic->target * format.storage().scale_format->MaxFinite();
     return plan;
   }
 
@@ -279,15 +310,20 @@ std::string UnusableBecause(const TensorStats& stats) {
 
 FakeQuantize OperandPlan::With(const ScaleChoice& choice) const {
   FakeQuantize how{format, choice.scale, {}, dynamic};
-  if (config.clip && NeedsData()) how.clip = choice.reference;
+  if (dynamic) {
+    how.dynamic->global_scale = 1 / choice.scale;
+  } else if (config.clip && NeedsData()) {
+    how.clip = choice.reference;
+  }
   return how;
 }
 
 uint64_t StoredBytes(const WeightPlan& plan) {
-  const bool power = plan.format->scale_encoding() == ScaleEncoding::kE8M0;
-  const size_t scale = power ? 1 : plan.params.scale_dtype == ScaleDType::kBF16 ? 2 : 4;
+  const bool bf16 = plan.params.scale_dtype == ScaleDType::kBF16;
+  const size_t scale = plan.format->ScalesFollowAmax() ? 1 : bf16 ? 2 : 4;
+  const size_t global = plan.format->HasGlobalScale() ? 4 : 0;
   const uint64_t code_bits = plan.layout.size() * static_cast<uint64_t>(plan.format->bits());
-  return (code_bits + 7) / 8 + plan.layout.scale_count() * scale;
+  return (code_bits + 7) / 8 + plan.layout.scale_count() * scale + global;
 }
 
 std::vector<bool> QuantPlan::QuantizedLayers() const {

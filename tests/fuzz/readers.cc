@@ -58,13 +58,15 @@ void WriteAndCompare(const std::shared_ptr<const Checkpoint>& checkpoint, const 
     WeightScales solved =
         SolveWeight(checkpoint->weights()[static_cast<size_t>(index)].name, values, weight.layout,
                     *weight.rule, *weight.format, weight.params);
-    return EncodeWeight(values, weight.layout, std::move(solved.scales), *weight.format);
+    return EncodeWeight(values, weight.layout, std::move(solved.scales), *weight.format,
+                        solved.global_scale);
   };
   const std::filesystem::path folder = FuzzDir() / "written";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const std::function<EncodedWeight(int)> encoder = encode;
-  CheckpointExporter(checkpoint, BuiltinFormats(), "fuzz")
+  static const QuantConfig config = LoadConfig("cast", {}, {}, Context());
+  CheckpointExporter(checkpoint, BuiltinFormats(), config)
       .Write({.plan = plan, .activations = activations, .encode = encoder}, folder, NullLog());
   const auto original = OpenStoredModel(source, StoredFormats());
   const auto written = OpenStoredModel(folder, StoredFormats());

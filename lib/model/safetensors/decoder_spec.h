@@ -236,6 +236,7 @@ struct DecoderSpec {
   bool parallel = false;  // attention and MLP read the same normalised input
   double residual_multiplier = 1;
   double softmax_scale = 0;  // of attention scores
+  bool head_caches = false;  // the keys and values of each head are caches of their own
   std::string block_list;    // module of the blocks
   InputType input = InputType::kTokens;
   ImageSpec image;
