@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -400,24 +399,6 @@ void KeepLayers(const Model& model, const std::vector<std::string>& names,
     plan->layers[i] = {false, reason};
   }
   DropUnusedOperands(model, plan);
-}
-
-Coverage ComputeCoverage(const Model& model, const QuantPlan& plan) {
-  Coverage coverage;
-  uint64_t elements = 0;
-  for (const auto& [index, weight] : plan.weights) elements += weight.layout.size();
-  const uint64_t all = model.parameter_count();
-  coverage.parameters = all > 0 ? static_cast<double>(elements) / static_cast<double>(all) : 0;
-  double macs = 0;
-  double all_macs = 0;
-  for (size_t i = 0; i < plan.layers.size(); ++i) {
-    const Layer& layer = model.layers()[i];
-    all_macs += layer.macs;
-    if (layer.op == "Conv" && layer.macs == 0) ++coverage.unknown_macs;
-    if (plan.layers[i].quantized) macs += model.layers()[i].macs;
-  }
-  coverage.macs = all_macs > 0 ? macs / all_macs : std::numeric_limits<double>::quiet_NaN();
-  return coverage;
 }
 
 }  // namespace hif8

@@ -89,7 +89,7 @@ void KeepLayers(const Model& model, const std::vector<std::string>& names,
 struct Coverage {
   double parameters = 0;
   double macs = 0;
-  size_t unknown_macs = 0;  // convolutions whose multiply-adds are not known
+  size_t unknown_macs = 0;  // convolutions that `macs`, where it is known, leaves out
 };
 Coverage ComputeCoverage(const Model& model, const QuantPlan& plan);
 
