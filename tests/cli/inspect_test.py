@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import threading
 import time
 import unittest
 
-from pair_case import BIN, MODELS, PairCase
+from pair_case import BIN, MODELS, ROOT, PairCase
 from plain_files import floats, read_file, sanitized, write_file
 
 
@@ -53,6 +54,28 @@ class Inspect(PairCase):
         for name, plan in found.items():
             reason = want[name]["reason"]
             self.assertEqual(plan, "kept: " + reason if reason else "hif8 tensor max")
+
+    def test_the_description_of_a_network(self):
+        model = self.folder / "model"
+        shutil.copytree(MODELS / "families" / "random-gpt-oss", model)
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "model_type": "mine"}))
+        known = (ROOT / "lib/model/safetensors/arch/gpt_oss.yaml").read_text()
+        (self.folder / "own.yaml").write_text(known)
+        name = "model.layers.0.mlp.experts.down_proj"
+
+        def plan(*args):
+            found = self.inspect(model, "--recipe", "cast", *args)
+            return {t["name"]: t["plan"] for t in found["tensors"]}[name], found["plan"]
+
+        text, summary = plan()
+        self.assertIn("without a description", text)
+        self.assertIn("guessed by their names: model_type 'mine' is not known", summary)
+        text, summary = plan("--architecture", self.folder / "own.yaml")
+        self.assertTrue(text.startswith("hif8 channel"), text)
+        self.assertNotIn("guessed", summary)
+        done = self.run_program("hif8-report", model, model, "--architecture", self.folder / "own.yaml", code=2)
+        self.assertIn("--architecture is for inspect", done.stderr)
 
     def test_non_finite_and_other_types(self):
         write_file(self.folder / "a.safetensors", {
