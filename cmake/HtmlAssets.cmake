@@ -9,20 +9,15 @@ if(NOT status EQUAL 0)
 endif()
 
 set(html ${CMAKE_SOURCE_DIR}/lib/report/html)
-set(assets
+# The script is its files in this order.
+set(script text baseline charts layers delayed report formats)
+list(TRANSFORM script REPLACE "(.+)" "${html}/\\1.js")
+list(JOIN script "+" script)
+hif8_embed_text(hif8_report lib/report/html_assets.h hif8::html_assets ""
   kPage=${html}/page.html
   kStyle=${html}/report.css
-  # The script is these files in this order.
-  kScript=${html}/text.js+${html}/baseline.js+${html}/charts.js+${html}/layers.js+${html}/delayed.js+${html}/report.js+${html}/formats.js
+  kScript=${script}
   kLibrary=${uplot}/dist/uPlot.iife.min.js
   kLibraryStyle=${uplot}/dist/uPlot.min.css
   kLibraryLicence=${uplot}/LICENSE)
-string(REGEX REPLACE "[A-Za-z]+=" "" asset_files "${assets}")
-string(REPLACE "+" ";" asset_files "${asset_files}")
-set(asset_source ${CMAKE_BINARY_DIR}/generated/html_assets.cc)
-add_custom_command(OUTPUT ${asset_source}
-  COMMAND ${CMAKE_COMMAND} "-DASSETS=${assets}" -DOUTPUT=${asset_source}
-    -P ${CMAKE_SOURCE_DIR}/cmake/embed-text.cmake
-  DEPENDS ${asset_files} ${CMAKE_SOURCE_DIR}/cmake/embed-text.cmake VERBATIM)
-target_sources(hif8_report PRIVATE ${asset_source})
 install(FILES ${uplot}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME uplot-LICENSE.txt)

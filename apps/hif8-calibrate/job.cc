@@ -30,7 +30,6 @@
 #include "lib/report/format_table.h"
 #include "lib/report/gate.h"
 #include "lib/report/writer.h"
-#include "lib/runtime/captured_source.h"
 
 namespace hif8 {
 namespace {
@@ -140,7 +139,7 @@ std::unique_ptr<ActivationSource> MakeSource(const cli::ParsedOptions& options,
         "have nothing to feed",
         "give one or the other");
   }
-  return MakeCapturedSource(kind.model(), options.Text("activations"), samples, log);
+  return kind.OpenCaptured(options.Text("activations"), samples, log);
 }
 
 // 0: one per processor.

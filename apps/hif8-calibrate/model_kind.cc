@@ -8,6 +8,7 @@
 #include "lib/model/safetensors/checkpoint.h"
 #include "lib/quant/checkpoint_exporter.h"
 #include "lib/quant/onnx_exporter.h"
+#include "lib/runtime/captured_source.h"
 #include "lib/runtime/checkpoint_source.h"
 #include "lib/runtime/onnx_source.h"
 #include "lib/runtime/session.h"
@@ -57,6 +58,12 @@ class OnnxKind : public ModelKind {
     return MakeOnnxSource(*model_, options, log);
   }
 
+  std::unique_ptr<ActivationSource> OpenCaptured(const std::string& folder, size_t /*samples*/,
+                                                 LogSink& /*log*/) const override {
+    throw UsageError("--activations: an ONNX model is run, found captured inputs for it",
+                     "give --data", folder);
+  }
+
  private:
   const QuantConfig& config_;
   const ParseContext& context_;
@@ -82,17 +89,42 @@ class CheckpointKind : public ModelKind {
                                              LogSink& log) const override {
     if (data.empty() && eval_data.empty()) return nullptr;
     CheckpointSourceOptions options;
-    if (!data.empty()) options.calibration = ReadTokens(data);
-    if (!eval_data.empty()) options.evaluation = ReadTokens(eval_data);
+    if (!data.empty()) options.calibration = ReadData(data, log);
+    if (!eval_data.empty()) options.evaluation = ReadData(eval_data, log);
     options.route_all = config_.experts.route_all;
     return std::make_unique<CheckpointSource>(checkpoint_, std::move(options), context_.formats,
                                               log);
+  }
+
+  std::unique_ptr<ActivationSource> OpenCaptured(const std::string& folder, size_t samples,
+                                                 LogSink& log) const override {
+    return MakeCapturedSource(checkpoint_, folder, samples, context_.formats, log);
   }
 
  private:
   static std::optional<Description> OwnDescription(const ModelPlace& place) {
     if (place.architecture.empty()) return std::nullopt;
     return ReadDescription(place.architecture);
+  }
+
+  TokenData ReadData(const std::string& path, LogSink& log) const {
+    return checkpoint_->reads_images() ? ReadImages(path, log) : ReadTokens(path);
+  }
+
+  TokenData ReadImages(const std::string& path, LogSink& log) const {
+    const ImageSpec& image = checkpoint_->network().spec.image;
+    const GraphValue pixels{"pixel_values",
+                            DType::kF32,
+                            true,
+                            {-1, image.channels, image.size, image.size},
+                            {"", "", "", ""}};
+    DataOptions options = MakeDataOptions(path, config_.data);
+    options.batch = 1;
+    options.leading = LeadingDimension::kBatch;
+    TokenData data;
+    data.source = path;
+    data.images = OpenDataset(options, {&pixels, 1}, log);
+    return data;
   }
 
   TokenData ReadTokens(const std::string& path) const {

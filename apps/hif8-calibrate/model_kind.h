@@ -23,6 +23,9 @@ class ModelKind {
   virtual std::unique_ptr<ActivationSource> OpenData(const std::string& data,
                                                      const std::string& eval_data,
                                                      LogSink& log) const = 0;
+  // Opens captured inputs of layers (lib/runtime/captured_source.h), of `samples` samples (0: all).
+  virtual std::unique_ptr<ActivationSource> OpenCaptured(const std::string& folder, size_t samples,
+                                                         LogSink& log) const = 0;
 };
 
 struct ModelPlace {

@@ -105,6 +105,15 @@ std::string PlanText(const Model& model, const QuantPlan& plan) {
   text += fmt::format("\n{} of {} layers quantized: {:.1f} % of parameters, {}; weights {} -> {}\n",
                       QuantizedCount(plan), plan.layers.size(), 100 * coverage.parameters, macs,
                       SizeText(before), SizeText(after));
+  if (coverage.unknown_macs > 0) {
+    text += fmt::format(
+        "multiply-adds of {} convolutions are not known: files do not say over how "
+        "many places they go\n",
+        coverage.unknown_macs);
+  }
+  if (const std::string caveat = model.caveat(); !caveat.empty()) {
+    text += CleanText(caveat) + "\n";
+  }
   return text;
 }
 
@@ -125,12 +134,15 @@ std::string PlanJson(const Model& model, const QuantPlan& plan) {
   const Coverage coverage = ComputeCoverage(model, plan);
   nlohmann::ordered_json macs;  // null when unknown
   if (!std::isnan(coverage.macs)) macs = coverage.macs;
-  const nlohmann::ordered_json document = {
-      {"schema", "hif8.plan/1"},
-      {"layers", layers},
-      {"coverage", {{"parameters", coverage.parameters}, {"macs", macs}}},
-      {"bytes_before", before},
-      {"bytes_after", after}};
+  const nlohmann::ordered_json document = {{"schema", "hif8.plan/1"},
+                                           {"layers", layers},
+                                           {"coverage",
+                                            {{"parameters", coverage.parameters},
+                                             {"macs", macs},
+                                             {"layers_without_known_macs", coverage.unknown_macs}}},
+                                           {"caveat", model.caveat()},
+                                           {"bytes_before", before},
+                                           {"bytes_after", after}};
   return CleanJson(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)) + "\n";
 }
 

@@ -22,9 +22,17 @@ namespace hif8 {
 namespace {
 
 // As something that can be quantized. Throws kModel where it cannot, such as when it already is.
+// `architecture`: the description of a checkpoint's network, or empty.
 std::shared_ptr<const Model> OpenToQuantize(const std::string& path, std::string_view kind,
-                                            LogSink& log) {
-  if (kind == "safetensors") return Checkpoint::Open(path);
+                                            const std::string& architecture, LogSink& log) {
+  if (kind == "safetensors") {
+    if (architecture.empty()) return Checkpoint::Open(path);
+    return Checkpoint::Open(path, {}, true, ReadDescription(architecture));
+  }
+  if (!architecture.empty()) {
+    throw UsageError("--architecture: an ONNX model has its graph in itself",
+                     "leave it out; it is for checkpoints");
+  }
   OnnxLoadOptions options;
   options.evaluate = RunConstants;
   namespace fs = std::filesystem;
@@ -40,11 +48,11 @@ std::string PlanText(const Model& model, const QuantPlan& plan, size_t layer) {
                      weight.rule->name());
 }
 
-void AddPlan(const std::string& path, const QuantConfig& config, const ParseContext& context,
-             LogSink& log, Inspection* inspection) {
+void AddPlan(const std::string& path, const std::string& architecture, const QuantConfig& config,
+             const ParseContext& context, LogSink& log, Inspection* inspection) {
   std::shared_ptr<const Model> model;
   try {
-    model = OpenToQuantize(path, inspection->kind, log);
+    model = OpenToQuantize(path, inspection->kind, architecture, log);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kModel) throw;
     inspection->plan_summary = "no plan: " + error.message();
@@ -68,6 +76,7 @@ void AddPlan(const std::string& path, const QuantConfig& config, const ParseCont
       fmt::format("recipe {} would quantize {} of {} layers, {} of the parameters",
                   inspection->recipe, quantized, plan.layers.size(),
                   PercentText(ToMeasured(ComputeCoverage(*model, plan).parameters)));
+  if (!model->caveat().empty()) inspection->plan_summary += "; " + model->caveat();
 }
 
 }  // namespace
@@ -76,7 +85,7 @@ void Inspect(const cli::ParsedOptions& options, cli::Console& console) {
   for (const char* other : {"output", "sort", "top", "where", "columns", "compare", "fail-if"}) {
     if (!options.Has(other)) continue;
     throw UsageError("--" + std::string(other) + " has no meaning for inspect",
-                     "inspect takes --recipe and --json");
+                     "inspect takes --recipe, --architecture and --json");
   }
   const std::string form = options.Text("to", "text");
   if (form != "text" && form != "json") {
@@ -92,7 +101,7 @@ void Inspect(const cli::ParsedOptions& options, cli::Console& console) {
   Inspection inspection =
       InspectTensors(*model, StoredFormats(), config.weights.target, console.log());
   inspection.recipe = recipe;
-  AddPlan(path, config, context, console.log(), &inspection);
+  AddPlan(path, options.Text("architecture"), config, context, console.log(), &inspection);
   const bool json = console.json() || form == "json";
   console.Print(
       json ? InspectionJson(inspection)

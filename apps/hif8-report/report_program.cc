@@ -97,6 +97,12 @@ std::vector<OptionSpec> Options() {
        .value = "NAME|FILE",
        .help = "inspect: the recipe to plan with, as for hif8-calibrate",
        .default_text = "inference"},
+      {.name = "architecture",
+       .kind = OptionKind::kPath,
+       .group = OptionGroup::kRun,
+       .value = "FILE",
+       .help = "inspect: description of a checkpoint's network, as for hif8-calibrate",
+       .environment = false},
       {.name = "fail-if",
        .kind = OptionKind::kText,
        .group = OptionGroup::kRun,
@@ -219,6 +225,10 @@ void Run(const cli::ParsedOptions& options, cli::Console& console) {
       throw UsageError("inspect needs a model", "hif8-report inspect MODEL_OR_FOLDER");
     }
     return Inspect(options, console);
+  }
+  if (options.Has("architecture")) {
+    throw UsageError("--architecture is for inspect: reports and pairs of files need no network",
+                     "leave it out");
   }
   if (options.Flag("advise")) {
     const auto top = static_cast<size_t>(options.Count("top").value_or(kUsualAdvice));

@@ -24,6 +24,7 @@ struct Weight {
   // Runs of rows that an operator of layout cann gives the scales of the first (DeepSeek-V4's
   // wo_a).
   size_t row_groups = 1;
+  bool kernel = false;     // of a convolution, in a file that has no scales of its blocks
 
   size_t size() const { return ElementCount(shape); }
 };
@@ -46,9 +47,9 @@ struct Layer {
   int activation = -1;         // index into activations(): the input; -1: weight-only layer
   int second_activation = -1;  // the other operand of a product of two activations
   int block = -1;              // transformer block number, -1: outside any
-  double macs = 0;             // multiply-adds for one sample of a typical size, 0: unknown
+  double macs = 0;             // multiply-adds for one sample of a typical size, 0: unknown or none
   bool optional = false;       // quantized only when asked for (embeddings, attention products)
-  bool unreached = false;      // lies behind what a run computes (multi-token prediction)
+  std::string beside;          // why no run reaches it, or empty; then quantized when asked for
   std::string option;          // the recipe key that asks for it, with `optional`
   std::string fused;           // the module that loaders make of it and others, or empty
   std::string unsupported;     // why it cannot be quantized, or empty
@@ -74,6 +75,10 @@ class Model {
   // Elements of all floating-point constant tensors, embeddings and biases included: the base of
   // `coverage`.
   virtual uint64_t parameter_count() const = 0;
+  // Says what is not certain about the layers, for people; empty where everything is.
+  virtual std::string caveat() const { return {}; }
+  // Tells whether its data may be images.
+  virtual bool reads_images() const { return true; }
   // Returns the stored values. Throws kModel naming tensor and file when they cannot be read.
   virtual Tensor ReadWeight(int index) const = 0;
   // Opens the values to be read in pieces, in memory that does not grow with the weight where the

@@ -143,6 +143,7 @@ struct QuantConfig {
   bool attention = false;          // also the products of two activations
   bool embeddings = false;         // also embedding tables
   bool lm_head = false;            // also the language model head
+  bool beside = false;             // also what lies beside the network that runs
   DelayedParams delayed;
   MseParams mse;
   ExpertsConfig experts;

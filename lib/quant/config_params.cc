@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/core/error.h"
+#include "lib/core/member_path.h"
 
 namespace hif8 {
 namespace {
@@ -26,13 +27,6 @@ constexpr ParamKind KindOf() {
   if constexpr (IsArray<T>::value) return ParamKind::kIntegerList;
   if constexpr (std::is_same_v<T, std::vector<LayerPattern>>) return ParamKind::kPatternList;
   return ParamKind::kInteger;
-}
-
-// Returns a function that gives the member of a configuration, const or not, at the end of a path
-// of members.
-template <typename... Members>
-auto At(Members... members) {
-  return [members...](auto& config) -> auto& { return (config.*....*members); };
 }
 
 // Fields of which each has its row in the table.
@@ -276,6 +270,8 @@ std::vector<Param> BuildTable() {
             "also quantize products of two activations (Q, K, P, V)");
   table.Add("embeddings", At(&QuantConfig::embeddings), "also quantize embedding tables");
   table.Add("lm_head", At(&QuantConfig::lm_head), "also quantize the language model head");
+  table.Add("beside", At(&QuantConfig::beside),
+            "also quantize what lies beside the network: multi-token prediction, vision towers");
   AddRules(&table);
   AddSelection(&table);
   AddData(&table);

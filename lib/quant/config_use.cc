@@ -34,6 +34,10 @@ std::string NothingFor(std::string_view key, const Model& model) {
     return "it has no cache of keys and values by head";
   }
   if (key == "attention" && !HasOption(model, key)) return "the model multiplies no activations";
+  if (key == "beside" && std::all_of(model.layers().begin(), model.layers().end(),
+                                     [](const Layer& layer) { return layer.beside.empty(); })) {
+    return "the model has nothing beside the network";
+  }
   if (key == "embeddings" && !HasOption(model, key)) return "the model has no embedding table";
   if (key == "lm_head" && !HasOption(model, key)) {
     return onnx ? "an ONNX model's head is a layer as any other"
@@ -45,7 +49,11 @@ std::string NothingFor(std::string_view key, const Model& model) {
   }
   if (onnx && key == "propagate") return "an ONNX model is observed as a whole";
   if (onnx && key == "data.sequence_length") return "an ONNX model reads no text";
-  if (!onnx && key.starts_with("data.image.")) return "a checkpoint reads no images";
+  if (!onnx && key == "data.sequence_length" && model.reads_images())
+    return "the network reads no text";
+  if (key.starts_with("data.image.") && !model.reads_images()) {
+    return "this checkpoint's network reads no images";
+  }
   if (!onnx && (key == "data.batch" || key == "data.drop_last")) {
     return "a checkpoint takes one sequence after the other";
   }

@@ -60,6 +60,10 @@ class Pipeline {
       Timed("measure", [&] { Measure(out.path()); });
       if (options_.auto_goal) Timed("auto", [&] { MeetGoal(out.path()); });
       result_.coverage = ComputeCoverage(in_.model, result_.plan);
+      if (result_.coverage.unknown_macs > 0) {
+        Warn("multiply-adds of " + std::to_string(result_.coverage.unknown_macs) +
+             " convolutions are not known; coverage counts those of the other layers");
+      }
       WriteSideFiles(in_.model, result_, out.path());
       finish(result_, out.path());
       CheckInterrupt();
@@ -128,7 +132,7 @@ class Pipeline {
   void Collect() {
     result_.fingerprint = in_.model.ComputeFingerprint();
     if (!options_.calibration.empty()) {
-      TakeScalesFrom(options_.calibration, in_.model, &result_);
+      TakeScalesFrom(options_.calibration, in_.model, in_.context, &result_);
       return;
     }
     std::vector<int> wanted = result_.plan.ObservedActivations(!options_.compare.empty());
@@ -244,6 +248,10 @@ class Pipeline {
   }
 
   void SolveActivations(std::vector<TensorStats>& stats) {
+    ConvertUnreached(
+        in_.model, in_.config, in_.context,
+        [&](int activation) { return stats[static_cast<size_t>(activation)].count() > 0; },
+        &result_.plan);
     const RareExperts rare = TreatRareExperts(in_.model, in_.config.experts, &stats, &result_.plan);
     for (const auto& [index, why] : rare.pooled) {
       Warn("'" + in_.model.activations()[static_cast<size_t>(index)].name + "': the expert " + why);

@@ -55,6 +55,9 @@ std::vector<int> BlockNumbers(const Model& model, const QuantConfig& config) {
 std::string KeptBecause(const Layer& layer, std::span<const std::string> names,
                         const QuantConfig& config, const LayerRules& rules) {
   if (!layer.unsupported.empty()) return layer.unsupported;
+  if (!layer.beside.empty() && !config.beside) {
+    return layer.beside + "; quantized only with beside: true";
+  }
   if (layer.optional) {
     const bool asked = (layer.option == "attention" && config.attention) ||
                        (layer.option == "kv_cache" && config.kv_cache.rule != kRuleOff) ||
@@ -100,6 +103,11 @@ class Planner {
                           std::to_string(config_.high_precision_layers) + " high-precision blocks";
       }
       if (decision.reason.empty()) decision.config = rules_.Resolve(names);
+      if (decision.reason.empty() &&
+          HasKernelTiles(model_.layers()[i], decision.config.weights)) {
+        decision.reason =
+            "the weights of a convolution have scales per tensor or channel, no others";
+      }
       return decision;
     };
     std::vector<LayerDecision> decisions;
@@ -115,6 +123,14 @@ class Planner {
     return std::move(plan_);
   }
 
+  // For an input that no run observes: only the weight has scales.
+  OperandPlan Converted(const Activation& activation, OperandConfig config) const {
+    config.rule = NoDataRule().name();
+    OperandPlan plan = MakeActivation(activation, config);
+    plan.note = "no run reaches it: its input is converted without a scale";
+    return plan;
+  }
+
  private:
   const Calibrator& Rule(const OperandConfig& config) const {
     return context_.rules.Get(config.rule);
@@ -124,6 +140,15 @@ class Planner {
     return RuleWith(context_.rules, &RuleTraits::needs_data, false);
   }
   const Calibrator& TileRule() const { return RuleWith(context_.rules, &RuleTraits::tiles, true); }
+
+  // The recipe wants scales of parts of a convolution's channel that files have no place for.
+  bool HasKernelTiles(const Layer& layer, const OperandConfig& config) const {
+    if (layer.weight < 0 || !model_.weights()[static_cast<size_t>(layer.weight)].kernel) {
+      return false;
+    }
+    return config.granularity == Granularity::kBlock || config.granularity == Granularity::kGroup ||
+           context_.formats.Get(config.format).OwnTiles() != nullptr;
+  }
 
   void CheckPatterns() const {
     std::vector<std::string> names;
@@ -168,19 +193,8 @@ class Planner {
       const bool cached = layer.option == "kv_cache";
       OperandPlan operand =
           cached ? MakeCache(config_.kv_cache) : MakeActivation(activation, config.activations);
-      if (layer.unreached && operand.NeedsData()) {
-        operand = Converted(activation, operand.config);
-      }
       Share(&plan_.activations, index, std::move(operand), activation.name, layer.name);
     }
-  }
-
-  // For an input that no run observes: only the weight has scales.
-  OperandPlan Converted(const Activation& activation, OperandConfig config) const {
-    config.rule = NoDataRule().name();
-    OperandPlan plan = MakeActivation(activation, config);
-    plan.note = "behind the blocks that a run computes: its input is converted without a scale";
-    return plan;
   }
 
   WeightPlan MakeWeight(const Weight& weight, OperandConfig config) const {
@@ -334,6 +348,19 @@ QuantPlan MakePlan(const Model& model, const QuantConfig& config, const ParseCon
   return Planner(model, config, context).Make();
 }
 
+void ConvertUnreached(const Model& model, const QuantConfig& config, const ParseContext& context,
+                      const std::function<bool(int activation)>& observed, QuantPlan* plan) {
+  const Planner planner(model, config, context);
+  for (size_t i = 0; i < plan->layers.size(); ++i) {
+    const Layer& layer = model.layers()[i];
+    if (!plan->layers[i].quantized || layer.beside.empty() || layer.activation < 0) continue;
+    OperandPlan& operand = plan->activations.at(layer.activation);
+    if (!operand.NeedsData() || observed(layer.activation)) continue;
+    operand = planner.Converted(model.activations()[static_cast<size_t>(layer.activation)],
+                                operand.config);
+  }
+}
+
 void RequireQuantizedLayers(const Model& model, const QuantPlan& plan, const std::string& hint) {
   const std::vector<LayerPlan>& layers = plan.layers;
   if (std::any_of(layers.begin(), layers.end(), [](const LayerPlan& l) { return l.quantized; })) {
@@ -386,7 +413,9 @@ Coverage ComputeCoverage(const Model& model, const QuantPlan& plan) {
   double macs = 0;
   double all_macs = 0;
   for (size_t i = 0; i < plan.layers.size(); ++i) {
-    all_macs += model.layers()[i].macs;
+    const Layer& layer = model.layers()[i];
+    all_macs += layer.macs;
+    if (layer.op == "Conv" && layer.macs == 0) ++coverage.unknown_macs;
     if (plan.layers[i].quantized) macs += model.layers()[i].macs;
   }
   coverage.macs = all_macs > 0 ? macs / all_macs : std::numeric_limits<double>::quiet_NaN();

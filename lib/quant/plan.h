@@ -2,6 +2,7 @@
 // pipeline.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -66,6 +67,10 @@ uint64_t StoredBytes(const WeightPlan& plan);
 // to hold.
 QuantPlan MakePlan(const Model& model, const QuantConfig& config, const ParseContext& context);
 
+// Lets layers beside the network, whose input was not `observed`, convert it without a scale.
+void ConvertUnreached(const Model& model, const QuantConfig& config, const ParseContext& context,
+                      const std::function<bool(int activation)>& observed, QuantPlan* plan);
+
 // Throws kModel, with the reasons of the first layers, when the plan quantizes nothing. `hint` says
 // what to do.
 void RequireQuantizedLayers(const Model& model, const QuantPlan& plan, const std::string& hint);
@@ -84,6 +89,7 @@ void KeepLayers(const Model& model, const std::vector<std::string>& names,
 struct Coverage {
   double parameters = 0;
   double macs = 0;
+  size_t unknown_macs = 0;  // convolutions whose multiply-adds are not known
 };
 Coverage ComputeCoverage(const Model& model, const QuantPlan& plan);
 

@@ -47,7 +47,8 @@ void WriteSideFiles(const Model& model, const PipelineResult& result,
   WriteFile(dir / "delayed_state.yaml", result.delayed_study->State(model, result.fingerprint));
 }
 
-void TakeScalesFrom(const std::filesystem::path& file, const Model& model, PipelineResult* result) {
+void TakeScalesFrom(const std::filesystem::path& file, const Model& model,
+                    const ParseContext& context, PipelineResult* result) {
   const Calibration calibration = ParseCalibration(ReadFile(file), file.string());
   if (!(calibration.model == result->fingerprint)) {
     throw UsageError("the calibration is of another model: " + calibration.model.files + " (" +
@@ -59,6 +60,13 @@ void TakeScalesFrom(const std::filesystem::path& file, const Model& model, Pipel
   result->unobserved = calibration.unobserved;
   KeepLayers(model, calibration.unobserved, "its input had no statistics when calibrated",
              &result->plan);
+  const auto observed = [&](int activation) {
+    const auto at = scales.find(model.activations()[static_cast<size_t>(activation)].name);
+    if (at == scales.end()) return true;
+    const Calibrator* rule = context.rules.Find(at->second.rule);
+    return rule == nullptr || rule->traits().needs_data;
+  };
+  ConvertUnreached(model, result->config, context, observed, &result->plan);
   for (const auto& [index, operand] : result->plan.activations) {
     const std::string& name = model.activations()[static_cast<size_t>(index)].name;
     if (!operand.HasStaticScale()) {

@@ -14,6 +14,7 @@ void WriteSideFiles(const Model& model, const PipelineResult& result,
 
 // Fills the scales of the plan's activations, and what else a data pass would have, from a
 // calibration.yaml of the same model. Throws kUsage when it is of another one or lacks a scale.
-void TakeScalesFrom(const std::filesystem::path& file, const Model& model, PipelineResult* result);
+void TakeScalesFrom(const std::filesystem::path& file, const Model& model,
+                    const ParseContext& context, PipelineResult* result);
 
 }  // namespace hif8

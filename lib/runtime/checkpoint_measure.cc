@@ -11,6 +11,7 @@
 #include "lib/runtime/measure_sink.h"
 #include "lib/runtime/memory_plan.h"
 #include "lib/runtime/network_run.h"
+#include "lib/runtime/network_variants.h"
 #include "lib/runtime/token_scores.h"
 
 namespace hif8 {
@@ -40,6 +41,7 @@ class MeasurePass {
       : checkpoint_(*checkpoint),
         written_(checkpoint, written),
         quantized_(quantized),
+        variants_(*checkpoint, quantized),
         spec_(checkpoint->network().spec),
         run_(*checkpoint, data),
         loader_(
@@ -73,6 +75,7 @@ class MeasurePass {
     for (size_t i = 0; i < results.size(); ++i) {
       results[i].samples = run_.samples();
       results[i].outputs.push_back(std::move(others_[i].logits));
+      if (!spec_.PredictsTokens()) continue;
       results[i].perplexity_original = Perplexity(scores_);
       results[i].perplexity_quantized = Perplexity(others_[i].scores);
     }
@@ -80,34 +83,12 @@ class MeasurePass {
   }
 
  private:
-  // The values of that tensor come from the written file in the quantized network.
   bool IsQuantized(const std::string& tensor, const OtherNetwork& other) const {
-    const int weight = checkpoint_.Locate(tensor).tensor->weight;
-    if (weight < 0) return false;
-    for (size_t i = 0; i < other.layers.size(); ++i) {
-      if (other.layers[i] && checkpoint_.layers()[i].weight == weight) return true;
-    }
-    return false;
+    return variants_.IsQuantized(tensor, other.layers);
   }
-
-  // How a part of one of the other networks is run, or the original's part beside it.
   PartOptions Options(PartMode mode, const std::string& prefix,
-                      const std::vector<PartLayer>& part_layers, const OtherNetwork& other) const {
-    std::vector<PartLayer> layers;
-    for (const PartLayer& layer : part_layers) {
-      const int index = checkpoint_.LayerIndex(prefix + layer.name);
-      if (index >= 0 && other.layers[static_cast<size_t>(index)]) layers.push_back(layer);
-    }
-    PartOptions options;
-    options.mode = mode;
-    options.inputs = QuantizedInputs(checkpoint_, quantized_, prefix, layers);
-    for (const PartLayer& layer : layers) {
-      const std::string tensor = prefix + layer.name + ".weight";
-      if (checkpoint_.Locate(tensor).tensor != nullptr && IsQuantized(tensor, other)) {
-        options.weights.insert(layer.name);
-      }
-    }
-    return options;
+                      const std::vector<PartLayer>& layers, const OtherNetwork& other) const {
+    return variants_.Options(mode, prefix, layers, other.layers);
   }
   PartOptions OriginalOptions(const std::string& prefix,
                               const std::vector<PartLayer>& layers) const {
@@ -127,6 +108,23 @@ class MeasurePass {
   }
 
   void Embed() {
+    if (spec_.input == InputType::kTokens) {
+      EmbedTokens();
+    } else {
+      original_ = run_.NewStates(memory_.hidden_states);
+      for (OtherNetwork& other : others_) other.states = run_.NewStates(memory_.hidden_states);
+    }
+    if (!spec_.HasFront()) return;
+    const Network& network = run_.network();
+    RunEnd(
+        &parts_.fronts, [&](PartOptions o) { return network.Front(std::move(o)); }, network.prefix,
+        network.Front({}).layers,
+        [&](const PartSession& part, NamedTensors* inputs, size_t i, HiddenStates* states) {
+          run_.RunFront(part, inputs, i, states);
+        });
+  }
+
+  void EmbedTokens() {
     const std::string& name = run_.network().embedding;
     const CheckpointTensor& table = *checkpoint_.Find(name);
     original_ = run_.Embed(memory_.hidden_states, [&](int64_t begin, int64_t end, float* values) {
@@ -245,24 +243,44 @@ class MeasurePass {
   }
 
   void RunNorm() {
-    const std::vector<PartLayer> layers = DecoderHead(spec_, {}).layers;
-    const PartSession& norm =
-        parts_.norms.Get(OriginalOptions(run_.network().HeadPrefix(), layers));
-    const PartSession& plain = parts_.norms.Get({});
-    const PartGraph* parts[] = {&norm.part};
-    NamedTensors inputs = loader_.Load(parts, run_.network().prefix);
-    AddScales(norm.part, run_.network().HeadPrefix(), &inputs);
-    for (OtherNetwork& other : others_) Leave(&other);
+    RunEnd(
+        &parts_.norms, [&](PartOptions o) { return DecoderNorm(spec_, std::move(o)); }, "",
+        TailLayers(spec_),
+        [&](const PartSession& part, NamedTensors* inputs, size_t i, HiddenStates* states) {
+          run_.RunNorm(part, inputs, i, states);
+        });
+  }
+
+  // What stands before or behind the blocks, in all networks.
+  void RunEnd(
+      PartSessions* sessions, const std::function<PartGraph(PartOptions)>& describe,
+      const std::string& prefix, const std::vector<PartLayer>& layers,
+      const std::function<void(const PartSession&, NamedTensors*, size_t, HiddenStates*)>& run) {
+    const PartSession& original = sessions->Get(OriginalOptions(prefix, layers));
+    NamedTensors inputs = LoadConstants(describe, prefix, layers);
+    AddScales(original.part, prefix, &inputs);
+    std::vector<const PartSession*> parts;
+    for (OtherNetwork& other : others_) {
+      Leave(&other);
+      parts.push_back(&sessions->Get(Options(PartMode::kQuantized, prefix, layers, other)));
+      AddScales(parts.back()->part, prefix, &inputs);
+    }
     for (size_t i = 0; i < run_.samples(); ++i) {
-      sink_.Aim(norm.part, run_.network().HeadPrefix(), true);
-      run_.RunNorm(norm, &inputs, i, original_.get());
-      for (OtherNetwork& other : others_) run_.RunNorm(plain, &inputs, i, other.states.get());
+      sink_.Aim(original.part, prefix, true);
+      run(original, &inputs, i, original_.get());
+      for (size_t k = 0; k < others_.size(); ++k) {
+        sink_.Aim(parts[k]->part, prefix, false, comparing_layers_);
+        run(*parts[k], &inputs, i, others_[k].states.get());
+      }
     }
   }
 
   void RunHead() {
     const std::string& tensor = run_.network().head;
-    for (size_t i = 0; i < run_.samples(); ++i) scores_.emplace_back(run_.ids(i));
+    if (tensor.empty()) return CompareNormed();
+    for (size_t i = 0; i < run_.samples(); ++i) {
+      scores_.emplace_back(run_.ids(i), static_cast<size_t>(run_.rows(i)));
+    }
     bool quantized = false;
     for (OtherNetwork& other : others_) {
       other.scores = scores_;
@@ -270,27 +288,42 @@ class MeasurePass {
       quantized |= IsQuantized(tensor, other);
     }
     const int64_t step = std::max<int64_t>(kHeadPieceElements / spec_.hidden, 1);
-    for (int64_t first = 0; first < spec_.vocabulary; first += step) {
-      const int64_t end = std::min(first + step, spec_.vocabulary);
-      const Tensor rows = loader_.LoadRows(tensor, false, first, end);
+    for (int64_t first = 0; first < spec_.head.rows; first += step) {
+      const int64_t end = std::min(first + step, spec_.head.rows);
       Tensor decoded;
       if (quantized) decoded = loader_.LoadRows(tensor, true, first, end);
-      RunHeadPiece(first, rows, decoded);
+      RunHeadPiece(first, loader_.LoadHead(run_.network(), first, end), decoded);
       log_.Progress(Stage() + " logits", static_cast<uint64_t>(end),
-                    static_cast<uint64_t>(spec_.vocabulary));
+                    static_cast<uint64_t>(spec_.head.rows));
     }
     for (OtherNetwork& other : others_) CountAgreement(scores_, other.scores, &other.logits);
   }
 
-  // The logits from `first` on; `decoded` are the written file's rows, where some network needs
-  // them.
-  void RunHeadPiece(int64_t first, const Tensor& rows, const Tensor& decoded) {
+  // Of a network that ends before a head.
+  void CompareNormed() {
+    for (OtherNetwork& other : others_) {
+      other.logits.name = "output";
+      for (size_t i = 0; i < run_.samples(); ++i) {
+        std::vector<float> a_buffer;
+        std::vector<float> b_buffer;
+        const Tensor a = run_.Normed(i, original_.get());
+        const Tensor b = run_.Normed(i, other.states.get());
+        other.logits.error.Add(AsFloats(a.view, &a_buffer), AsFloats(b.view, &b_buffer));
+      }
+    }
+  }
+
+  // The logits from `first` on, of the original head's `constants`; `decoded` are the written
+  // file's rows, where some network needs them.
+  void RunHeadPiece(int64_t first, const NamedTensors& constants, const Tensor& decoded) {
     const std::vector<PartLayer> layers = DecoderHead(spec_, {}).layers;
-    const std::string prefix = run_.network().HeadPrefix();
-    const std::string weight = spec_.head + ".weight";
+    const std::string prefix;
+    const std::string weight = spec_.head.name + ".weight";
+    const Tensor& rows = constants.at(weight);
     const PartSession& original = parts_.heads.Get(OriginalOptions(prefix, layers));
     for (size_t i = 0; i < run_.samples(); ++i) {
-      NamedTensors inputs = {{weight, rows}, {weight + ":quantized", decoded}};
+      NamedTensors inputs = constants;
+      inputs[weight + ":quantized"] = decoded;
       AddScales(original.part, prefix, &inputs);
       sink_.Aim(original.part, prefix, true);
       const Tensor a = HeadLogits(original, i, original_.get(), &inputs);
@@ -316,7 +349,7 @@ class MeasurePass {
 
   Tensor HeadLogits(const PartSession& head, size_t sample, HiddenStates* states,
                     NamedTensors* inputs) const {
-    (*inputs)["normed"] = FloatTensor(states->Read(sample), {run_.length(sample), spec_.hidden});
+    (*inputs)["normed"] = run_.Normed(sample, states);
     return head.Run(*inputs);
   }
 
@@ -330,20 +363,10 @@ class MeasurePass {
     }
   }
 
-  // 0 when no token was predicted.
-  static double Perplexity(const std::vector<TokenScores>& scores) {
-    double loss = 0;
-    uint64_t tokens = 0;
-    for (const TokenScores& score : scores) {
-      loss += score.NegativeLogLikelihood();
-      tokens += score.predicted();
-    }
-    return tokens == 0 ? 0 : std::exp(loss / static_cast<double>(tokens));
-  }
-
   const Checkpoint& checkpoint_;
   WrittenCheckpoint written_;
   const std::map<int, QuantizedActivation>& quantized_;
+  NetworkVariants variants_;
   const DecoderSpec& spec_;
   NetworkRun run_;
   ConstantLoader loader_;
@@ -372,9 +395,8 @@ Measurement CheckpointSource::Measure(const std::filesystem::path& written,
 std::vector<Measurement> CheckpointSource::MeasureVariants(
     const std::filesystem::path& written, const std::map<int, QuantizedActivation>& quantized,
     std::span<const LayerSet> variants, uint64_t samples) {
-  TokenData data;
-  data.samples = options_.evaluation.samples;
-  if (samples > 0 && samples < data.samples.size()) data.samples.resize(samples);
+  TokenData data = options_.evaluation;
+  if (samples > 0) data.most = static_cast<size_t>(samples);
   std::vector<Measurement> results;
   while (results.size() < variants.size()) {
     const auto some = variants.subspan(results.size(),

@@ -5,13 +5,33 @@
 #include <utility>
 
 #include "lib/core/error.h"
-#include "lib/model/layer_graph.h"
-#include "lib/model/onnx/graph_builder.h"
+#include "lib/model/safetensors/linear_graph.h"
 #include "lib/runtime/collect_pass.h"
 #include "lib/runtime/memory_plan.h"
+#include "lib/runtime/network_run.h"
 #include "lib/runtime/token_scores.h"
 
 namespace hif8 {
+namespace {
+
+// No sample is longer than the network's table of positions.
+void CheckPositions(const Checkpoint& checkpoint, const TokenData& data) {
+  const Network& network = checkpoint.network();
+  const std::string& table = network.spec.embedding.positions;
+  if (table.empty()) return;
+  const int64_t most = checkpoint.Locate(network.prefix + table).rows;
+  const int64_t found = Positions(network.spec, data);
+  if (found <= most) return;
+  throw ModelError("a sample of " + std::to_string(found) + " positions, the network has " +
+                       std::to_string(most),
+                   network.spec.input == InputType::kImage
+                       ? "does image_size of config.json belong to these files?"
+                       : "cut the text: --set data.sequence_length=" + std::to_string(most),
+                   data.source);
+}
+
+}  // namespace
+
 CheckpointSource::CheckpointSource(std::shared_ptr<const Checkpoint> checkpoint,
                                    CheckpointSourceOptions options, const FormatRegistry& formats,
                                    LogSink& log)
@@ -20,20 +40,25 @@ CheckpointSource::CheckpointSource(std::shared_ptr<const Checkpoint> checkpoint,
       formats_(formats),
       log_(log) {
   const DecoderSpec& spec = checkpoint_->network().spec;
-  if (options_.evaluation.samples.empty()) options_.evaluation = options_.calibration;
-  if (!options_.calibration.samples.empty()) {
+  if (options_.evaluation.size() == 0) options_.evaluation = options_.calibration;
+  if (options_.calibration.size() > 0) {
     CheckTokenIds(options_.calibration, spec.vocabulary);
   }
   CheckTokenIds(options_.evaluation, spec.vocabulary);
+  CheckPositions(*checkpoint_, options_.calibration);
+  CheckPositions(*checkpoint_, options_.evaluation);
   // Both passes fit, or neither is begun. The second one, of two networks, needs more.
   const auto plan = [&](const TokenData& data, int networks) {
-    size_t rows = 0;
-    for (const auto& sample : data.samples) rows = std::max(rows, sample.size());
-    PlanMemory(checkpoint_->network(), static_cast<int64_t>(rows), networks, false,
+    PlanMemory(checkpoint_->network(), Positions(spec, data), networks, false,
                options_.memory_limit);
   };
   plan(options_.evaluation, 2);
   plan(options_.calibration, 1);
+}
+
+NetworkErrors CheckpointSource::network_errors() const {
+  return checkpoint_->network().spec.PredictsTokens() ? NetworkErrors::kTokens
+                                                      : NetworkErrors::kOutputs;
 }
 
 std::vector<TensorStats> CheckpointSource::Collect(std::span<const int> wanted) {
@@ -47,7 +72,7 @@ std::vector<TensorStats> CheckpointSource::CollectPropagated(std::span<const int
 
 std::vector<TensorStats> CheckpointSource::Collect(std::span<const int> wanted,
                                                    const Propagation* propagation) {
-  if (options_.calibration.samples.empty()) {
+  if (options_.calibration.size() == 0) {
     throw UsageError("statistics need calibration data, and none was given", "give --data");
   }
   const std::set<int> set(wanted.begin(), wanted.end());
@@ -57,6 +82,7 @@ std::vector<TensorStats> CheckpointSource::Collect(std::span<const int> wanted,
   bool outside = false;
   for (const Layer& layer : checkpoint_->layers()) {
     if (!set.contains(layer.activation) && !set.contains(layer.second_activation)) continue;
+    if (!layer.beside.empty()) continue;
     outside |= layer.block < 0;
     count = std::max<int64_t>(count, layer.block + 1);
   }
@@ -68,22 +94,8 @@ std::vector<TensorStats> CheckpointSource::Collect(std::span<const int> wanted,
   return stats;
 }
 
-std::optional<RunnableGraph> CheckpointSource::LayerGraph(int index) const {
-  const Layer& layer = checkpoint_->layers().at(static_cast<size_t>(index));
-  if (layer.op != "Linear" || layer.weight < 0) return std::nullopt;
-  const Shape& shape = checkpoint_->weights()[static_cast<size_t>(layer.weight)].shape;
-  if (shape.size() != 2) return std::nullopt;
-  GraphBuilder graph;
-  std::vector<std::string> inputs = {graph.Input(kLayerInput, DType::kF32, {-1, shape[1]}),
-                                     graph.Input(kLayerWeight, DType::kF32, shape)};
-  if (const CheckpointTensor* bias = checkpoint_->Find(layer.name + ".bias")) {
-    std::vector<float> values(static_cast<size_t>(shape[0]));
-    checkpoint_->ReadRows(*bias, 0, shape[0], values.data());
-    inputs.push_back(graph.Floats({shape[0]}, values));
-  }
-  graph.Output(graph.Node("Gemm", inputs, {{"transB", int64_t{1}}}), kLayerResult, DType::kF32,
-               {-1, shape[0]});
-  return graph.Finish();
+std::optional<RunnableGraph> CheckpointSource::LayerGraph(int layer) const {
+  return LinearGraph(*checkpoint_, layer);
 }
 
 CheckpointSource::Trace CheckpointSource::Run() {
@@ -99,12 +111,15 @@ CheckpointSource::Trace CheckpointSource::Run() {
   };
   pass.RunBlocks(checkpoint_->network().spec.blocks, {}, &stats, copy);
   pass.RunNorm({}, &stats);
-  const auto vocabulary = static_cast<size_t>(checkpoint_->network().spec.vocabulary);
+  const DecoderSpec& spec = checkpoint_->network().spec;
+  const auto vocabulary = static_cast<size_t>(spec.head.rows);
   std::vector<TokenScores> scores;
   for (size_t i = 0; i < pass.run().samples(); ++i) {
-    scores.emplace_back(pass.run().ids(i));
-    trace.logits.emplace_back(pass.run().ids(i).size() * vocabulary);
+    const auto rows = static_cast<size_t>(pass.run().rows(i));
+    scores.emplace_back(pass.run().ids(i), rows);
+    trace.logits.emplace_back(rows * vocabulary);
   }
+  if (spec.head.name.empty()) trace.logits = pass.Normed();
   pass.RunHead([&](size_t i, int64_t first, const TensorView& logits) {
     std::vector<float> buffer;
     const auto values = AsFloats(logits, &buffer);
@@ -116,6 +131,7 @@ CheckpointSource::Trace CheckpointSource::Run() {
                       static_cast<ptrdiff_t>(t * vocabulary + static_cast<size_t>(first)));
     }
   });
+  if (!spec.PredictsTokens()) return trace;
   uint64_t tokens = 0;
   for (const TokenScores& score : scores) {
     trace.loss += score.NegativeLogLikelihood();

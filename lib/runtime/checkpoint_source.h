@@ -1,5 +1,5 @@
-// Runs a checkpoint's network over token data, block after block: memory holds one block (and the
-// next one, being read), not the model.
+// Runs a checkpoint's network over tokens or images, block after block: memory holds one block (and
+// the next one, being read), not the model.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,9 @@ class CheckpointSource : public ActivationSource {
                                              const Propagation& propagation) override;
   uint64_t samples() const override { return options_.calibration.samples.size(); }
   bool synthetic() const override { return false; }
-  NetworkErrors network_errors() const override { return NetworkErrors::kTokens; }
-  // Outputs: "logits", with argmax agreement; perplexities over every token but each sample's
-  // first.
+  NetworkErrors network_errors() const override;
+  // Outputs: "logits", with argmax agreement, or "output" where there is no head; perplexities over
+  // every token but each sample's first, of networks that predict them.
   Measurement Measure(const std::filesystem::path& written,
                       const std::map<int, QuantizedActivation>& quantized,
                       const LayerSet& layers) override;
@@ -57,8 +57,9 @@ class CheckpointSource : public ActivationSource {
   // of the calibration data; for tests and small models.
   struct Trace {
     std::vector<std::vector<std::vector<float>>> hidden;  // [block][sample]
-    std::vector<std::vector<float>> logits;               // [sample], [T, vocabulary]
-    double loss = 0;  // mean negative log likelihood of every token but each sample's first
+    // [sample], [rows, vocabulary]; without a head what would go there.
+    std::vector<std::vector<float>> logits;
+    double loss = 0;  // mean negative log likelihood of every token but each sample's first, or 0
   };
   Trace Run();
 

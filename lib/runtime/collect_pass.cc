@@ -79,13 +79,31 @@ CollectPass::CollectPass(const Checkpoint& checkpoint, const CheckpointSourceOpt
       PlanMemory(run_.network(), run_.longest(), 1, propagation_ != nullptr, options_.memory_limit);
 }
 
+void CollectPass::Embed(const std::set<int>& wanted, std::vector<TensorStats>* stats) {
+  const Network& network = run_.network();
+  if (spec_.input == InputType::kTokens) {
+    const CheckpointTensor& table = *checkpoint_.Find(network.embedding);
+    states_ = run_.Embed(memory_.hidden_states, [&](int64_t begin, int64_t end, float* values) {
+      checkpoint_.ReadRows(table, begin, end, values);
+    });
+  } else {
+    states_ = run_.NewStates(memory_.hidden_states);
+  }
+  if (!spec_.HasFront()) return;
+  PartOptions options;
+  options.observed = Observed(checkpoint_, wanted, network.prefix, network.Front({}).layers);
+  const PartSession& front = parts_.fronts.Get(options);
+  sink_.Aim(front.part, network.prefix, checkpoint_, stats);
+  const PartGraph* parts[] = {&front.part};
+  NamedTensors inputs = loader_.Load(parts, network.prefix);
+  for (size_t i = 0; i < run_.samples(); ++i) run_.RunFront(front, &inputs, i, states_.get());
+  sink_.Finish();
+}
+
 void CollectPass::RunBlocks(int64_t count, const std::set<int>& wanted,
                             std::vector<TensorStats>* stats, const AfterBlock& after) {
   const Network& network = run_.network();
-  const CheckpointTensor& table = *checkpoint_.Find(network.embedding);
-  states_ = run_.Embed(memory_.hidden_states, [&](int64_t begin, int64_t end, float* values) {
-    checkpoint_.ReadRows(table, begin, end, values);
-  });
+  Embed(wanted, stats);
   Prefetch constants(count, memory_.prefetch, [&](int64_t b) {
     const PartGraph part = network.Block(b, {});
     const PartGraph* parts[] = {&part};
@@ -189,29 +207,39 @@ void CollectPass::ReadQuantized(const std::string& tensor, int64_t begin, int64_
 }
 
 void CollectPass::RunNorm(const std::set<int>& wanted, std::vector<TensorStats>* stats) {
-  const std::string head = run_.network().HeadPrefix();
   PartOptions options;
-  options.observed = Observed(checkpoint_, wanted, head, DecoderHead(spec_, {}).layers);
+  options.observed = Observed(checkpoint_, wanted, "", TailLayers(spec_));
   const PartSession& norm = parts_.norms.Get(options);
-  sink_.Aim(norm.part, head, checkpoint_, stats);
+  sink_.Aim(norm.part, "", checkpoint_, stats);
   const PartGraph* parts[] = {&norm.part};
-  NamedTensors inputs = loader_.Load(parts, run_.network().prefix);
+  NamedTensors inputs = loader_.Load(parts, "");
   for (size_t i = 0; i < run_.samples(); ++i) run_.RunNorm(norm, &inputs, i, states_.get());
 }
 
 void CollectPass::RunHead(
     const std::function<void(size_t sample, int64_t first, const TensorView&)>& take) {
+  if (spec_.head.name.empty()) return;
   const PartSession& head = parts_.heads.Get({});
   const int64_t step = std::max<int64_t>(kHeadPieceElements / spec_.hidden, 1);
-  for (int64_t first = 0; first < spec_.vocabulary; first += step) {
-    const int64_t end = std::min(first + step, spec_.vocabulary);
-    NamedTensors inputs;
-    inputs[spec_.head + ".weight"] = loader_.LoadRows(run_.network().head, false, first, end);
+  for (int64_t first = 0; first < spec_.head.rows; first += step) {
+    const int64_t end = std::min(first + step, spec_.head.rows);
+    NamedTensors inputs = loader_.LoadHead(run_.network(), first, end);
     for (size_t i = 0; i < run_.samples(); ++i) {
-      inputs["normed"] = FloatTensor(states_->Read(i), {run_.length(i), spec_.hidden});
+      inputs["normed"] = run_.Normed(i, states_.get());
       take(i, first, head.Run(inputs).view);
     }
   }
+}
+
+std::vector<std::vector<float>> CollectPass::Normed() const {
+  std::vector<std::vector<float>> all;
+  for (size_t i = 0; i < run_.samples(); ++i) {
+    std::vector<float> buffer;
+    const Tensor normed = run_.Normed(i, states_.get());
+    const auto values = AsFloats(normed.view, &buffer);
+    all.emplace_back(values.begin(), values.end());
+  }
+  return all;
 }
 
 }  // namespace hif8

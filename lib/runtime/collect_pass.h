@@ -51,11 +51,16 @@ class CollectPass {
   // The head in pieces of the vocabulary, over what RunNorm left.
   void RunHead(const std::function<void(size_t sample, int64_t first, const TensorView&)>& take);
 
+  // Returns what RunNorm left, sample by sample.
+  std::vector<std::vector<float>> Normed() const;
+
   const NetworkRun& run() const { return run_; }
   // Is shown what is observed, too.
   void SetObserver(const ActivationObserver& observer) { sink_.SetObserver(observer); }
 
  private:
+  // Makes hidden states of tokens or images.
+  void Embed(const std::set<int>& wanted, std::vector<TensorStats>* stats);
   void RunExperts(int64_t block, const std::set<int>& wanted, std::vector<TensorStats>* stats,
                   ExpertRouting* routing);
   // Runs the block once more as it is after quantization, which makes the next block's input.

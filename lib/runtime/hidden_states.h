@@ -21,7 +21,7 @@ class HiddenStates {
   bool in_memory() const { return fd_ < 0; }
   // Returns the states of one sample, written before; valid until the next call.
   std::span<const float> Read(size_t sample);
-  // `values` has the sample's size.
+  // `values` may be fewer than the sample has; the others stay.
   void Write(size_t sample, std::span<const float> values);
   // Adds to the elements of a sample that begin at `first`.
   void Add(size_t sample, size_t first, std::span<const float> values);

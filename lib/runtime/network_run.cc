@@ -5,16 +5,23 @@
 
 namespace hif8 {
 
+int64_t Positions(const DecoderSpec& spec, const TokenData& data) {
+  if (data.images) return spec.image.patches() + (spec.embedding.class_token.empty() ? 0 : 1);
+  size_t longest = 0;
+  for (const auto& sample : data.samples) longest = std::max(longest, sample.size());
+  return static_cast<int64_t>(longest);
+}
+
 NetworkRun::NetworkRun(const Checkpoint& checkpoint, const TokenData& data)
     : checkpoint_(checkpoint), network_(checkpoint.network()), data_(data) {
-  for (size_t i = 0; i < samples(); ++i) longest_ = std::max(longest_, length(i));
+  longest_ = Positions(network_.spec, data);
   temperatures_ = Temperatures(longest_, network_.spec.attention.temperature);
 }
 
 std::vector<size_t> NetworkRun::StateSizes() const {
   std::vector<size_t> sizes;
   for (size_t i = 0; i < samples(); ++i) {
-    sizes.push_back(ids(i).size() * static_cast<size_t>(network_.spec.hidden));
+    sizes.push_back(static_cast<size_t>(length(i) * network_.spec.hidden));
   }
   return sizes;
 }
@@ -41,10 +48,11 @@ std::unique_ptr<HiddenStates> NetworkRun::Embed(
   std::vector<float> values;
   for (size_t i = 0; i < samples(); ++i) {
     values.resize(sizes[i]);
-    for (size_t t = 0; t < ids(i).size(); ++t) {
-      read(ids(i)[t], ids(i)[t] + 1, values.data() + t * width);
+    const std::vector<int64_t>& tokens = data_.samples[i];
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      read(tokens[t], tokens[t] + 1, values.data() + t * width);
     }
-    const auto factor = static_cast<float>(network_.spec.embedding_multiplier);
+    const auto factor = static_cast<float>(network_.spec.embedding.multiplier);
     if (factor != 1) {
       for (float& value : values) value *= factor;
     }
@@ -96,6 +104,21 @@ void NetworkRun::RunBlock(const PartSession& block, int64_t number, NamedTensors
   std::vector<float> buffer;
   if (out != nullptr) out->Write(sample, AsFloats(results.at(0).view, &buffer));
   if (routing != nullptr) routing->Take(sample, results.at(1).view, results.at(2).view);
+}
+
+void NetworkRun::RunFront(const PartSession& front, NamedTensors* constants, size_t sample,
+                          HiddenStates* states) const {
+  NamedTensors& inputs = *constants;
+  DataRun image;
+  if (data_.images) {
+    image = data_.images->Read(sample);
+    inputs["pixel_values"] = image.inputs.at("pixel_values");
+  } else {
+    inputs["embedded"] = FloatTensor(states->Read(sample), HiddenShape(sample));
+  }
+  const Tensor out = front.Run(inputs);
+  std::vector<float> buffer;
+  states->Write(sample, AsFloats(out.view, &buffer));
 }
 
 void NetworkRun::RunNorm(const PartSession& norm, NamedTensors* constants, size_t sample,

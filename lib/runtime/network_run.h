@@ -17,17 +17,29 @@
 
 namespace hif8 {
 
+// Returns the number of positions of the longest sample.
+int64_t Positions(const DecoderSpec& spec, const TokenData& data);
+
 // Holds what all passes share: positions, masks, embeddings.
 class NetworkRun {
  public:
   NetworkRun(const Checkpoint& checkpoint, const TokenData& data);
 
   const Network& network() const { return network_; }
-  size_t samples() const { return data_.samples.size(); }
-  // Returns the longest sample's number of tokens.
+  size_t samples() const { return data_.size(); }
+  // Returns the number of positions of the longest sample.
   int64_t longest() const { return longest_; }
-  int64_t length(size_t sample) const { return static_cast<int64_t>(data_.samples[sample].size()); }
-  const std::vector<int64_t>& ids(size_t sample) const { return data_.samples[sample]; }
+  int64_t length(size_t sample) const {
+    return data_.images ? longest_ : static_cast<int64_t>(data_.samples[sample].size());
+  }
+  // Returns the number of rows that the head gets.
+  int64_t rows(size_t sample) const {
+    return network_.spec.pool.type == Pooling::kNone ? length(sample) : 1;
+  }
+  // Returns nothing for images.
+  std::vector<int64_t> ids(size_t sample) const {
+    return data_.images ? std::vector<int64_t>() : data_.samples[sample];
+  }
 
   // Hidden states for all samples, to be written.
   std::unique_ptr<HiddenStates> NewStates(uint64_t memory_limit) const {
@@ -39,13 +51,23 @@ class NetworkRun {
       uint64_t memory_limit,
       const std::function<void(int64_t begin, int64_t end, float* values)>& read) const;
 
+  // Runs what stands between tokens or images and the first block, over one sample. `states` has
+  // rows of the embedding, or gets what images become.
+  void RunFront(const PartSession& front, NamedTensors* constants, size_t sample,
+                HiddenStates* states) const;
+
   // Runs a block over one sample of `in`; `out` gets what comes out (null: nobody), `routing` the
   // rows for the experts of a block that has them.
   void RunBlock(const PartSession& block, int64_t number, NamedTensors* constants, size_t sample,
                 HiddenStates* in, HiddenStates* out, ExpertRouting* routing);
+  // Returns what RunNorm left of a sample, [rows, hidden]; valid until `states` are read again.
+  Tensor Normed(size_t sample, HiddenStates* states) const {
+    const auto values = static_cast<size_t>(rows(sample) * network_.spec.hidden);
+    return FloatTensor(states->Read(sample).first(values), {rows(sample), network_.spec.hidden});
+  }
   // Tells where the rows of a block's experts go; null for a block without experts.
   std::unique_ptr<ExpertRouting> Route(int64_t block, uint64_t memory_limit) const;
-  // The final norm, in place.
+  // Runs what stands behind the last block, in place; rows() of what the sample has are left.
   void RunNorm(const PartSession& norm, NamedTensors* constants, size_t sample,
                HiddenStates* states) const;
 

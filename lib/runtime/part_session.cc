@@ -32,7 +32,8 @@ std::string KeyOf(const PartOptions& options) {
 
 DecoderParts::DecoderParts(const Network& network, const FormatRegistry& formats, TapSink* taps,
                            LogSink* log)
-    : experts([&network](PartOptions o) { return network.Expert(std::move(o)); }, formats, taps,
+    : fronts([&network](PartOptions o) { return network.Front(std::move(o)); }, formats, taps, log),
+      experts([&network](PartOptions o) { return network.Expert(std::move(o)); }, formats, taps,
               log),
       norms([&network](PartOptions o) { return DecoderNorm(network.spec, std::move(o)); }, formats,
             taps, log),
@@ -95,6 +96,14 @@ Tensor ConstantLoader::LoadRows(const std::string& tensor, bool quantized, int64
   return result;
 }
 
+NamedTensors ConstantLoader::LoadHead(const Network& network, int64_t begin, int64_t end) const {
+  const HeadSpec& head = network.spec.head;
+  NamedTensors tensors;
+  tensors[head.name + ".weight"] = LoadRows(network.head, false, begin, end);
+  if (!head.bias.empty()) tensors[head.bias] = LoadRows(head.bias, false, begin, end);
+  return tensors;
+}
+
 NamedTensors ConstantLoader::Load(std::span<const PartGraph* const> parts,
                                   const std::string& prefix) const {
   NamedTensors tensors;
@@ -104,7 +113,10 @@ NamedTensors ConstantLoader::Load(std::span<const PartGraph* const> parts,
       const std::string name = prefix + constant.tensor;
       Tensor& tensor = tensors[constant.input];
       tensor = LoadRows(name, constant.quantized, 0, checkpoint_.Locate(name).rows);
-      if (constant.shape.size() > 2) tensor.view.shape = constant.shape;  // rows of the last one
+      // Loaded as rows of the last dimension; of a table with fewer, the graph takes what it needs.
+      const bool whole = std::all_of(constant.shape.begin(), constant.shape.end(),
+                                     [](int64_t n) { return n >= 0; });
+      if (whole) tensor.view.shape = constant.shape;
     }
   }
   return tensors;

@@ -51,7 +51,7 @@ struct DecoderParts {
 
   PartSessions& Block(int64_t block);
 
-  PartSessions experts, norms, heads;
+  PartSessions fronts, experts, norms, heads;
 
  private:
   const Network& network_;
@@ -75,6 +75,8 @@ class ConstantLoader {
   // Returns the constants of `parts` under the names of their graph inputs; `prefix` is put before
   // the tensors' names.
   NamedTensors Load(std::span<const PartGraph* const> parts, const std::string& prefix) const;
+  // Reads rows [begin, end) of the original head's weight and bias.
+  NamedTensors LoadHead(const Network& network, int64_t begin, int64_t end) const;
   // Rows [begin, end) of one tensor.
   Tensor LoadRows(const std::string& tensor, bool quantized, int64_t begin, int64_t end) const;
 

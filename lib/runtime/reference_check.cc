@@ -13,6 +13,7 @@ namespace hif8 {
 namespace {
 
 constexpr const char* kIds = "input_ids";
+constexpr const char* kPixels = "pixel_values";
 constexpr const char* kHint = "samples/capture/record_reference.py writes such a file";
 constexpr std::string_view kAmax = "input_amax.";
 
@@ -20,23 +21,17 @@ class Recording {
  public:
   explicit Recording(const std::filesystem::path& path) : file_(SafetensorsFile::Open(path)) {}
 
-  TokenData Ids() const {
-    const SafetensorsEntry& entry = Get(kIds);
-    if (entry.dtype != DType::kI64 || entry.shape.size() != 2) {
-      Fail("'input_ids': expected I64 of two dimensions, found " +
-           std::string(DTypeName(entry.dtype)) + " " + ShapeText(entry.shape));
+  // What the network read.
+  TokenData Data(const DecoderSpec& spec, LogSink& log) const {
+    return spec.input == InputType::kImage ? Images(spec.image, log) : Ids();
+  }
+
+  // The network's end: logits, or what a network without a head gives.
+  const char* EndName() const {
+    for (const char* name : {"image_embeds", "pooler_output"}) {
+      if (file_->Find(name) != nullptr && file_->Find("logits") == nullptr) return name;
     }
-    TokenData data;
-    data.source = file_->path().string();
-    const auto length = static_cast<size_t>(entry.shape[1]);
-    const auto bytes = file_->Bytes(entry);
-    for (int64_t i = 0; i < entry.shape[0]; ++i) {
-      std::vector<int64_t> sample(length);
-      std::memcpy(sample.data(), bytes.data() + static_cast<size_t>(i) * length * sizeof(int64_t),
-                  length * sizeof(int64_t));
-      data.samples.push_back(std::move(sample));
-    }
-    return data;
+    return "logits";
   }
 
   // |difference| / |recorded| over samples that lie one behind the other.
@@ -89,6 +84,37 @@ class Recording {
     return values;
   }
 
+  TokenData Images(const ImageSpec& image, LogSink& log) const {
+    Get(kPixels);
+    DataOptions options;
+    options.source = file_->path().string();
+    options.leading = LeadingDimension::kBatch;
+    const GraphValue pixels{
+        kPixels, DType::kF32, true, {-1, image.channels, image.size, image.size}, {"", "", "", ""}};
+    TokenData data;
+    data.source = options.source;
+    data.images = OpenDataset(options, {&pixels, 1}, log);
+    return data;
+  }
+  TokenData Ids() const {
+    const SafetensorsEntry& entry = Get(kIds);
+    if (entry.dtype != DType::kI64 || entry.shape.size() != 2) {
+      Fail("'input_ids': expected I64 of two dimensions, found " +
+           std::string(DTypeName(entry.dtype)) + " " + ShapeText(entry.shape));
+    }
+    TokenData data;
+    data.source = file_->path().string();
+    const auto length = static_cast<size_t>(entry.shape[1]);
+    const auto bytes = file_->Bytes(entry);
+    for (int64_t i = 0; i < entry.shape[0]; ++i) {
+      std::vector<int64_t> sample(length);
+      std::memcpy(sample.data(), bytes.data() + static_cast<size_t>(i) * length * sizeof(int64_t),
+                  length * sizeof(int64_t));
+      data.samples.push_back(std::move(sample));
+    }
+    return data;
+  }
+
   std::shared_ptr<const SafetensorsFile> file_;
 };
 
@@ -96,6 +122,11 @@ class Recording {
 std::vector<std::string> LayersInOrder(const Checkpoint& checkpoint) {
   const Network& network = checkpoint.network();
   std::vector<std::string> names;
+  if (network.spec.HasFront()) {
+    for (const PartLayer& layer : network.Front({}).layers) {
+      names.push_back(network.prefix + layer.name);
+    }
+  }
   for (int64_t b = 0; b < network.spec.blocks; ++b) {
     for (const PartLayer& layer : network.Block(b, {}).layers) {
       names.push_back(network.BlockPrefix(b) + layer.name);
@@ -108,6 +139,7 @@ std::vector<std::string> LayersInOrder(const Checkpoint& checkpoint) {
       }
     }
   }
+  for (const PartLayer& layer : TailLayers(network.spec)) names.push_back(layer.name);
   return names;
 }
 
@@ -146,14 +178,15 @@ ReferenceCheck CheckReference(const std::shared_ptr<const Checkpoint>& checkpoin
                               const std::filesystem::path& reference, const FormatRegistry& formats,
                               LogSink& log) {
   const Recording recording(reference);
-  CheckpointSource source(checkpoint, {recording.Ids(), {}}, formats, log);
+  const DecoderSpec& spec = checkpoint->network().spec;
+  CheckpointSource source(checkpoint, {recording.Data(spec, log), {}}, formats, log);
   const CheckpointSource::Trace trace = source.Run();
   ReferenceCheck check;
   for (size_t b = 0; b < trace.hidden.size(); ++b) {
     check.blocks.push_back(
         recording.Difference("hidden_states." + std::to_string(b), trace.hidden[b]));
   }
-  check.logits = recording.Difference("logits", trace.logits);
+  check.logits = recording.Difference(recording.EndName(), trace.logits);
   check.inputs = CheckInputs(*checkpoint, source, recording);
   return check;
 }

@@ -29,9 +29,10 @@ struct ReferenceCheck {
   double logits = 0;               // |difference| / |recorded|
 };
 
-// `reference` has `input_ids` [samples, tokens] (I64), `hidden_states.N` and `logits` (fp32) and
-// may have `input_amax.MODULE` with one number each. Throws kModel where it has not or where the
-// network cannot run.
+// `reference` has `input_ids` [samples, tokens] (I64) or `pixel_values` [samples, channels, size,
+// size], `hidden_states.N` and `logits` (or `image_embeds`, `pooler_output`; fp32) and may have
+// `input_amax.MODULE` with one number each. Throws kModel where it has not or where the network
+// cannot run.
 ReferenceCheck CheckReference(const std::shared_ptr<const Checkpoint>& checkpoint,
                               const std::filesystem::path& reference, const FormatRegistry& formats,
                               LogSink& log);

@@ -14,6 +14,7 @@ TokenData ReadTokenData(const std::filesystem::path& path, const TextDataOptions
 }
 
 void CheckTokenIds(const TokenData& data, int64_t vocabulary) {
+  if (data.images) return;
   if (data.samples.empty()) {
     throw ModelError("the data has no sample of at least two tokens", "give more text",
                      data.source);

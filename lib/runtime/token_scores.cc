@@ -8,8 +8,8 @@
 
 namespace hif8 {
 
-TokenScores::TokenScores(std::vector<int64_t> ids)
-    : ids_(std::move(ids)), positions_(ids_.size()) {}
+TokenScores::TokenScores(std::vector<int64_t> ids, size_t rows)
+    : ids_(std::move(ids)), positions_(rows) {}
 
 void TokenScores::Add(std::span<const float> logits, int64_t first, int64_t width) {
   ParallelFor(positions_.size(), [&](size_t t) {
@@ -25,7 +25,7 @@ void TokenScores::Add(std::span<const float> logits, int64_t first, int64_t widt
     double sum = 0;
     for (const float logit : row) sum += std::exp(static_cast<double>(logit) - p.largest);
     p.sum += sum;
-    if (t + 1 == ids_.size()) return;
+    if (t + 1 >= ids_.size()) return;
     const int64_t label = ids_[t + 1] - first;
     if (label >= 0 && label < width) p.label = row[static_cast<size_t>(label)];
   });
@@ -44,6 +44,16 @@ std::vector<int64_t> TokenScores::Predictions() const {
   std::vector<int64_t> best;
   for (const Position& p : positions_) best.push_back(p.best);
   return best;
+}
+
+double Perplexity(std::span<const TokenScores> scores) {
+  double loss = 0;
+  uint64_t tokens = 0;
+  for (const TokenScores& score : scores) {
+    loss += score.NegativeLogLikelihood();
+    tokens += score.predicted();
+  }
+  return tokens == 0 ? 0 : std::exp(loss / static_cast<double>(tokens));
 }
 
 }  // namespace hif8

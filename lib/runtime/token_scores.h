@@ -10,9 +10,10 @@ namespace hif8 {
 // One sequence: logits of position t predict token t + 1.
 class TokenScores {
  public:
-  explicit TokenScores(std::vector<int64_t> ids);
+  // `rows`: positions that there are logits of. Without ids (an image) there is nothing to predict.
+  TokenScores(std::vector<int64_t> ids, size_t rows);
 
-  // Logits of vocabulary entries [first, first + width) at all positions, [T, width].
+  // Logits of vocabulary entries [first, first + width) at all positions, [rows, width].
   void Add(std::span<const float> logits, int64_t first, int64_t width);
 
   // Sum over all tokens but the first of -log p(token), and how many these are.
@@ -31,5 +32,8 @@ class TokenScores {
   std::vector<int64_t> ids_;
   std::vector<Position> positions_;
 };
+
+// Returns that of all sequences together; 0 when no token was predicted.
+double Perplexity(std::span<const TokenScores> scores);
 
 }  // namespace hif8

@@ -1,4 +1,4 @@
-"""Records what goes into the linear layers of a PyTorch model, for hif8-calibrate --activations.
+"""Records what goes into the layers of a PyTorch model, for hif8-calibrate --activations.
 
 For models that hif8-calibrate cannot run itself: run yours as ever, with its own data, inside a Capture.
 
@@ -12,8 +12,10 @@ For models that hif8-calibrate cannot run itself: run yours as ever, with its ow
     hif8-calibrate MODEL_FOLDER --activations activations -o OUT
 
 The folder gets one .safetensors file per sample. A tensor's name is the module's (the checkpoint's name of its weight
-without ".weight"), its values are the module's input as rows of [in_features]; a module that runs several times in a
-sample (the steps of a denoising loop, say) has all of its rows there. Only PyTorch is needed.
+without ".weight"), its values are the module's input: of a linear layer as rows of [in_features], of a convolution as
+[batch, channels, ...]. A module that runs several times in a sample (the steps of a denoising loop, say) has all of its
+rows there; a convolution that reads another size then keeps what it read most often. What a cache of keys and values
+holds is recorded by next_sample(cache). Only PyTorch is needed.
 """
 
 import ctypes
@@ -55,7 +57,7 @@ def save_safetensors(path, tensors):
 
 
 class Capture:
-    """Hooks every module with a weight matrix (embeddings aside) whose name matches `only`.
+    """Hooks every linear layer and convolution (embeddings aside) whose name matches `only`.
 
     `max_rows` limits what is kept of a module's input in one sample (evenly spaced rows); 0 keeps everything.
     """
@@ -70,12 +72,13 @@ class Capture:
         self.hooks = []
         for name, module in model.named_modules():
             weight = getattr(module, "weight", None)
-            is_linear = isinstance(weight, torch.Tensor) and weight.dim() == 2
-            if is_linear and not isinstance(module, torch.nn.Embedding) and re.search(only, name):
+            is_layer = isinstance(weight, torch.Tensor) and 2 <= weight.dim() <= 5
+            if is_layer and not isinstance(module, torch.nn.Embedding) and re.search(only, name):
                 self.never_called.add(name)
-                self.hooks.append(module.register_forward_pre_hook(self._hook(name, weight.shape[1])))
+                hook = self._hook(name, weight.shape[1]) if weight.dim() == 2 else self._hook_convolution(name)
+                self.hooks.append(module.register_forward_pre_hook(hook))
         if not self.hooks:
-            raise ValueError(f"no linear layer's name matches '{only}'")
+            raise ValueError(f"no layer's name matches '{only}'")
 
     def _hook(self, name, features):
         def record(_module, arguments):
@@ -85,16 +88,34 @@ class Capture:
 
         return record
 
+    def _hook_convolution(self, name):
+        def record(_module, arguments):
+            self.inputs.setdefault(name, []).append(arguments[0].detach().to("cpu", copy=True))
+
+        return record
+
     def _rows(self, parts):
+        if parts[0].dim() > 2:
+            shapes = [part.shape[1:] for part in parts]
+            return torch.cat([part for part in parts if part.shape[1:] == max(shapes, key=shapes.count)])
         rows = torch.cat(parts)
         if self.max_rows and len(rows) > self.max_rows:
             rows = rows[torch.arange(self.max_rows) * len(rows) // self.max_rows]
         return rows
 
-    def next_sample(self):
-        """Writes what has been recorded since the last call; nothing recorded, nothing written."""
+    def next_sample(self, cache=None, attention="model.layers.{}.self_attn"):
+        """Writes what has been recorded since the last call; nothing recorded, nothing written.
+
+        `cache`: keys and values of each block as (key, value) pairs or a Cache of transformers, tensors [batch, heads,
+        positions, head_dim]; `attention` is the name of a block's attention module.
+        """
         if not self.inputs:
             return
+        pairs = [(layer.keys, layer.values) for layer in cache.layers] if hasattr(cache, "layers") else cache or []
+        for block, (key, value) in enumerate(pairs):
+            for kind, tensor in (("k", key), ("v", value)):
+                rows = tensor.detach().transpose(1, 2).reshape(-1, tensor.shape[1] * tensor.shape[3])
+                self.inputs[f"{attention.format(block)}.{kind}"] = [rows.to("cpu", copy=True)]
         self.never_called -= self.inputs.keys()
         tensors = {name: self._rows(parts) for name, parts in self.inputs.items()}
         save_safetensors(self.folder / f"{self.sample:06d}.safetensors", tensors)

@@ -200,6 +200,47 @@ class ByDescriptionTest(CalibrateCase):
         self.assertIn("model.layers.1.self_attn.k_scale", tensors)
         self.assertIn("model.layers.1.self_attn.v_scale", tensors)
 
+    def test_towers_and_draft_blocks_stay_unless_asked_for(self):
+        model = FAMILIES / "random-gemma3-wrapped"
+        name = "vision_tower.vision_model.encoder.layers.0.mlp.fc1"
+        report = self.quantize(model, "--recipe", "cast")
+        layers = {layer["name"]: layer for layer in report["layers"]}
+        self.assertIn("a tower for images or sounds beside the language model", layers[name]["reason"])
+        self.assertIn("vision_tower.vision_model.embeddings.patch_embedding", layers)
+        report = self.quantize(model, "--recipe", "cast", "--set", "beside=true")
+        layers = {layer["name"]: layer for layer in report["layers"]}
+        self.assertEqual(layers[name]["status"], "quantized")
+
+        # Without a description the same is guessed by names, and the plan says that it is a guess.
+        model = self.folder / "model"
+        shutil.copytree(FAMILIES / "random-qwen3-next", model)
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "model_type": "unknown"}))
+        tensors, _ = read_file(model / "model.safetensors")
+        tensors["mtp.layers.0.self_attn.o_proj.weight"] = tensors["model.layers.3.self_attn.o_proj.weight"]
+        tensors["visual.blocks.0.attn.proj.weight"] = tensors["model.layers.3.self_attn.o_proj.weight"]
+        write_file(model / "model.safetensors", tensors)
+        done = self.run_program(model, "--recipe", "cast", "--dry-run", "--json")
+        plan = json.loads(done.stdout)
+        self.assertIn("guessed by their names: model_type 'unknown' is not known", plan["caveat"])
+        reasons = {layer["layer"]: layer["reason"] for layer in plan["layers"]}
+        self.assertIn("multi-token prediction", reasons["mtp.layers.0.self_attn.o_proj"])
+        self.assertIn("tower", reasons["visual.blocks.0.attn.proj"])
+        self.assertIn("(one by its name)", reasons["model.layers.0.mlp.gate"])
+        self.assertEqual(reasons["model.layers.3.self_attn.o_proj"], "")
+        self.assertEqual(json.loads(self.run_program(FAMILIES / "random-qwen3-next", "--recipe", "cast", "--dry-run",
+                                                     "--json").stdout)["caveat"], "")  # fmt: skip
+
+    def test_a_layer_named_like_a_router_is_what_the_description_says(self):
+        network, model = Olmoe(), self.folder / "model"
+        network.weights = {n.replace("self_attn.o_proj.", "self_attn.gate."): w for n, w in network.weights.items()}
+        network.save(model)
+        own = self.folder / "own.yaml"
+        own.write_text(OLMOE.read_text().replace("attention:\n", "attention:\n  o: self_attn.gate\n"))
+        report = self.quantize(model, "--recipe", "cast", "--architecture", own)
+        layers = {layer["name"]: layer for layer in report["layers"]}
+        self.assertEqual(layers["model.layers.0.self_attn.gate"]["status"], "quantized")
+
     def test_experts_of_an_unknown_orientation_stay(self):
         model = self.folder / "model"
         shutil.copytree(FAMILIES / "random-gpt-oss", model)

@@ -216,8 +216,9 @@ class CheckpointTest(CalibrateCase):
         for sample in range(2):
             header, data = {}, b""
             for i, name in enumerate(names):
-                values = struct.pack("<3f", i + sample, -i, 0.5)
-                header[name] = {"dtype": "F32", "shape": [1, 3], "data_offsets": [len(data), len(data) + 12]}
+                width = sources[name + ".weight"][1][1]
+                values = struct.pack("<3f", i + sample, -i, 0.5) + bytes(4 * (width - 3))
+                header[name] = {"dtype": "F32", "shape": [1, width], "data_offsets": [len(data), len(data) + 4 * width]}
                 data += values
             text = json.dumps(header).encode()
             (captured / f"{sample}.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)

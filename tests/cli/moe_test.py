@@ -182,11 +182,20 @@ class MoeTest(CalibrateCase):
         model = self.changed("random-deepseek-v3-fp8", add)
         report, config, written = self.quantize(model, *self.data)
         layers = {l["name"]: l for l in report["layers"]}
+        for name in ("model.layers.3.eh_proj", "model.layers.3.mlp.experts.0.up_proj"):
+            self.assertEqual(layers[name]["status"], "kept")
+            self.assertIn("multi-token prediction", layers[name]["reason"])
+            self.assertIn("beside: true", layers[name]["reason"])
+            self.assertIn(name, config["ignore"])
+            self.assertEqual(written[name + ".weight"][0], "BF16")
+
+        report, config, written = self.quantize(model, *self.data, "--set", "beside=true")
+        layers = {l["name"]: l for l in report["layers"]}
         for name in ("model.layers.3.eh_proj", "model.layers.3.self_attn.o_proj", "model.layers.3.mlp.experts.0.up_proj"):
             self.assertEqual(written[name + ".weight"][0], "U8")
             self.assertNotIn(name + ".input_scale", written)
             self.assertEqual(layers[name]["status"], "quantized")
-            self.assertIn("behind the blocks", layers[name]["activation"]["notes"][0])
+            self.assertIn("no run reaches it", layers[name]["activation"]["notes"][0])
             group = next(g for g in config["config_groups"].values() if name in g["targets"])
             self.assertTrue(group["input_activations"]["dynamic"])
         self.assertIn("model.layers.2.self_attn.o_proj.input_scale", written)
@@ -197,7 +206,13 @@ class MoeTest(CalibrateCase):
         alone, _, _ = self.quantize(MODELS / "random-deepseek-v3-fp8", *self.data)
         self.assertEqual(report["network"], alone["network"])
 
-        _, config, written = self.quantize(model, *self.data, "--keep", r"layers\.3\.")
+        # A calibration file says the same without data.
+        quantized = (self.folder / "scales.yaml")
+        shutil.copy(self.out / "calibration.yaml", quantized)
+        _, again, same = self.quantize(model, "--calibration", quantized, "--set", "beside=true")
+        self.assertEqual((again, same), (config, written))
+
+        _, config, written = self.quantize(model, *self.data, "--set", "beside=true", "--keep", r"layers\.3\.")
         self.assertEqual(written["model.layers.3.self_attn.o_proj.weight"][0], "BF16")
         self.assertIn("model.layers.3.self_attn.o_proj", config["ignore"])
         self.assertEqual(len(config["config_groups"]), 1)

@@ -31,7 +31,7 @@ class CapturedSourceTest : public ::testing::Test {
     return checkpoint_->layers()[static_cast<size_t>(checkpoint_->LayerIndex(layer))].activation;
   }
   std::unique_ptr<ActivationSource> Make() {
-    return MakeCapturedSource(*checkpoint_, data_.path(), 0, NullLog());
+    return MakeCapturedSource(checkpoint_, data_.path(), 0, BuiltinFormats(), NullLog());
   }
 
   test::TemporaryFolder model_, data_;

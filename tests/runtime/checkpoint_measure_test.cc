@@ -294,7 +294,7 @@ TEST(TokenScoresTest, PiecesOfTheVocabularyGiveWhatTheWholeGives) {
   const std::vector<int64_t> ids = {2, 0, 1};
   // [T = 3, vocabulary = 4]
   const std::vector<std::vector<float>> logits = {{1, 5, 2, 5}, {-3, 80, 79, 1}, {0, 0, 0, 7}};
-  TokenScores scores(ids);
+  TokenScores scores(ids, ids.size());
   std::vector<float> left;
   std::vector<float> right;
   double expected = 0;

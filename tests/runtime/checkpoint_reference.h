@@ -5,9 +5,11 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "lib/model/safetensors/decoder_spec.h"
 #include "lib/runtime/token_data.h"
 #include "tests/model/safetensors/checkpoint_files.h"
 
@@ -16,10 +18,34 @@ namespace hif8::test {
 struct Reference {
   nlohmann::json json;
   std::map<std::string, RawTensor> tensors;
+  std::filesystem::path tensors_file;
 
   explicit Reference(const std::filesystem::path& model)
       : json(nlohmann::json::parse(ReadBytes(model / "reference.json"))),
-        tensors(ByName(TensorsOf(model / "reference.safetensors"))) {}
+        tensors(ByName(TensorsOf(model / "reference.safetensors"))),
+        tensors_file(model / "reference.safetensors") {}
+
+  // What the network read.
+  TokenData Data(const DecoderSpec& spec) const {
+    if (spec.input == InputType::kTokens) return Ids();
+    const int64_t size = spec.image.size;
+    const GraphValue pixels{
+        "pixel_values", DType::kF32, true, {-1, spec.image.channels, size, size}, {"", "", "", ""}};
+    DataOptions options;
+    options.source = tensors_file.string();
+    options.leading = LeadingDimension::kBatch;
+    TokenData data;
+    data.images = OpenDataset(options, {&pixels, 1}, NullLog());
+    return data;
+  }
+
+  // What the network gave in the end.
+  const RawTensor& End() const {
+    for (const char* name : {"logits", "image_embeds", "pooler_output"}) {
+      if (tensors.contains(name)) return tensors.at(name);
+    }
+    throw std::runtime_error("no logits");
+  }
 
   TokenData Ids() const {
     const RawTensor& ids = tensors.at("input_ids");

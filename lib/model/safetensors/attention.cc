@@ -15,12 +15,17 @@ BlockEmitter::Operand Map(BlockEmitter::Operand x, const Step& step) {
   return x;
 }
 
-constexpr float kIndexerEpsilon = 1e-6F;
+constexpr double kIndexerEpsilon = 1e-6;
 
 }  // namespace
 
 AttentionWriter::AttentionWriter(const DecoderSpec& spec, BlockKind kind, BlockEmitter& emitter)
-    : s_(spec), a_(spec.attention), kind_(kind), e_(emitter), g_(emitter.graph()) {
+    : s_(spec),
+      a_(spec.attention),
+      module_(a_.Module()),
+      kind_(kind),
+      e_(emitter),
+      g_(emitter.graph()) {
   if (kind.rotated) {
     const auto pairs = static_cast<int64_t>(s_.rope.frequencies.size());
     cosines_ = g_.Input("cosines", DType::kF32, {-1, pairs});
@@ -52,7 +57,7 @@ std::vector<std::string> AttentionWriter::Split(const std::string& x,
 }
 
 std::string AttentionWriter::Norm(const std::string& x, const std::string& name, int64_t size) {
-  return a_.norm.weight ? e_.Norm(s_.norm.type, x, name, size, s_.norm.epsilon)
+  return a_.norm.weight ? e_.Norm({s_.norm.type, s_.norm.epsilon, false}, x, name, size)
                         : e_.DivideByRms(x, s_.norm.epsilon);
 }
 
@@ -104,7 +109,7 @@ std::string AttentionWriter::Heads(const std::string& normed) {
   const Operand in = e_.Activation(normed, first + ".input");
   if (a_.qkv.empty()) {
     q = e_.Linear(in, a_.q, q_width, s_.hidden, a_.qkv_bias);
-    k = e_.Linear(in, a_.k, kv_width, s_.hidden, a_.qkv_bias);
+    k = e_.Linear(in, a_.k, kv_width, s_.hidden, a_.key_bias);
     v = e_.Linear(in, a_.v, kv_width, s_.hidden, a_.qkv_bias);
   } else {
     const auto parts = Split(e_.Linear(in, a_.qkv, q_width + 2 * kv_width, s_.hidden, a_.qkv_bias),
@@ -121,8 +126,12 @@ std::string AttentionWriter::Heads(const std::string& normed) {
   }
   std::string queries = ByHead(q, s_.heads, a_.norm.query);
   if (kind_.tempered) queries = g_.Node("Mul", {queries, temperatures_});
-  const std::string keys = Cache(ByHead(k, s_.kv_heads, a_.norm.key), "self_attn.k");
-  const std::string values = Cache(ByHead(v, s_.kv_heads, ""), "self_attn.v");
+  std::string keys = ByHead(k, s_.kv_heads, a_.norm.key);
+  std::string values = ByHead(v, s_.kv_heads, "");
+  if (a_.causal) {
+    keys = Cache(keys, module_ + ".k");
+    values = Cache(values, module_ + ".v");
+  }
   return Project(Mix(queries, keys, values, s_.kv_heads, s_.head_dim, s_.head_dim), width, gate);
 }
 
@@ -148,6 +157,7 @@ std::string AttentionWriter::Project(const std::string& mixed, int64_t width,
 std::string AttentionWriter::Latent(const std::string& normed) {
   const LatentSpec& l = s_.latent;
   const int64_t head = l.nope + l.rope;
+  const NormKind norm{s_.norm.type, l.epsilon, false};
   const auto in =
       e_.Activation(normed, l.q_rank > 0 ? "self_attn.q_a_proj.input" : "self_attn.q_proj.input");
   Operand compressed;
@@ -161,9 +171,8 @@ std::string AttentionWriter::Latent(const std::string& normed) {
   const auto kv_a = Split(
       e_.Linear(in, "self_attn.kv_a_proj_with_mqa", l.kv_rank + l.rope, s_.hidden, a_.qkv_bias),
       {l.kv_rank, l.rope});
-  const std::string latent =
-      e_.Cache(e_.Norm(s_.norm.type, kv_a[0], "self_attn.kv_a_layernorm", l.kv_rank, l.epsilon),
-               "self_attn.kv_latent");
+  const std::string latent = e_.Cache(e_.Norm(norm, kv_a[0], "self_attn.kv_a_layernorm", l.kv_rank),
+                                      "self_attn.kv_latent");
   const std::string rotated = e_.Cache(
       Rotate(Reshape(kv_a[1], {1, -1, l.rope}), 1, l.rope, interleaved), "self_attn.k_rope");
   const std::string kv =
@@ -184,7 +193,7 @@ std::string AttentionWriter::LatentQueries(const Operand& in, Operand* compresse
   if (l.q_rank == 0) return e_.Linear(in, "self_attn.q_proj", width, s_.hidden, false);
   const std::string a = e_.Linear(in, "self_attn.q_a_proj", l.q_rank, s_.hidden, a_.qkv_bias);
   const std::string normed =
-      e_.Norm(s_.norm.type, a, "self_attn.q_a_layernorm", l.q_rank, l.epsilon);
+      e_.Norm({s_.norm.type, l.epsilon, false}, a, "self_attn.q_a_layernorm", l.q_rank);
   *compressed = e_.Activation(normed, "self_attn.q_b_proj.input");
   return e_.Linear(*compressed, "self_attn.q_b_proj", width, l.q_rank, false);
 }
@@ -196,8 +205,9 @@ std::string AttentionWriter::Chosen(const Operand& in, const Operand& compressed
       e_.Linear(compressed, p + "wq_b", x.heads * x.head_dim, s_.latent.q_rank, false);
   const std::string queries = Rotate(Transpose(Reshape(q, {-1, x.heads, x.head_dim}), {1, 0, 2}),
                                      x.heads, x.head_dim, false);
-  const std::string k = e_.LayerNorm(e_.Linear(in, p + "wk", x.head_dim, s_.hidden, false),
-                                     p + "k_norm", x.head_dim, kIndexerEpsilon, true);
+  const std::string k =
+      e_.Norm({NormType::kLayer, kIndexerEpsilon, true},
+              e_.Linear(in, p + "wk", x.head_dim, s_.hidden, false), p + "k_norm", x.head_dim);
   const std::string keys = Rotate(Reshape(k, {1, -1, x.head_dim}), 1, x.head_dim, false);
   const std::string products =
       g_.Node("Relu", {g_.Node("MatMul", {queries, Transpose(keys, {0, 2, 1})})});
@@ -231,12 +241,12 @@ std::string AttentionWriter::Mix(const std::string& queries, const std::string& 
                                  const std::string& values, int64_t kv_heads, int64_t key_dim,
                                  int64_t value_dim) {
   const std::vector<int64_t> stacked = {kv_heads, -1, key_dim};
-  const auto q = Map(e_.Activation(queries, "self_attn.qk.query"),
+  const auto q = Map(e_.Activation(queries, module_ + ".qk.query"),
                      [&](const std::string& x) { return Reshape(x, stacked); });
-  const auto k = Map(e_.Activation(keys, "self_attn.qk.key"), [&](const std::string& x) {
+  const auto k = Map(e_.Activation(keys, module_ + ".qk.key"), [&](const std::string& x) {
     return Transpose(x, {0, 2, 1});
   });
-  const std::string scores = e_.Product(q, k, -1, "self_attn.qk");
+  const std::string scores = e_.Product(q, k, -1, module_ + ".qk");
   const std::string scaled = Scaled(scores, s_.softmax_scale);
   // [kv_heads, group * T, T] -> [heads, T, T], where the mask fits.
   const std::string length = g_.Node("Shape", {mask_});
@@ -249,9 +259,9 @@ std::string AttentionWriter::Mix(const std::string& queries, const std::string& 
       "Concat",
       {g_.Integers({kv_heads, -1}), g_.Node("Slice", {length, g_.Integers({1}), g_.Integers({2})})},
       {{"axis", int64_t{0}}});
-  const auto p = e_.Activation(g_.Node("Reshape", {soft, rows}), "self_attn.pv.probability");
-  const auto v = e_.Activation(values, "self_attn.pv.value");
-  const std::string mixed = e_.Product(p, v, -2, "self_attn.pv");
+  const auto p = e_.Activation(g_.Node("Reshape", {soft, rows}), module_ + ".pv.probability");
+  const auto v = e_.Activation(values, module_ + ".pv.value");
+  const std::string mixed = e_.Product(p, v, -2, module_ + ".pv");
   return Reshape(mixed, {s_.heads, -1, value_dim});
 }
 

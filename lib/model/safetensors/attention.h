@@ -53,6 +53,7 @@ class AttentionWriter {
 
   const DecoderSpec& s_;
   const AttentionSpec& a_;
+  const std::string module_;
   BlockKind kind_;
   BlockEmitter& e_;
   GraphBuilder& g_;

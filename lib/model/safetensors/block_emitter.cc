@@ -93,10 +93,10 @@ std::string BlockEmitter::LayerOutput(const std::string& y, const std::string& q
 }
 
 template <typename Form>
-std::string BlockEmitter::WeightLayer(const Operand& x, const std::string& name,
-                                      const std::string& tensor, const Shape& shape,
-                                      const Form& form) {
-  part_.layers.push_back({name, "Linear", x.activation, "", ""});
+std::string BlockEmitter::WeightLayer(const char* op, const Operand& x, const std::string& name,
+                                      const Shape& shape, const Form& form) {
+  part_.layers.push_back({name, op, x.activation, "", ""});
+  const std::string tensor = name + ".weight";
   const bool quantized = options_.mode != PartMode::kObserve && options_.weights.contains(name);
   // A layer that is kept reads its input as it is, also where a quantized one shares it.
   if (options_.mode == PartMode::kQuantized && quantized) {
@@ -110,7 +110,7 @@ std::string BlockEmitter::WeightLayer(const Operand& x, const std::string& name,
 
 std::string BlockEmitter::Linear(const Operand& x, const std::string& name, int64_t out, int64_t in,
                                  bool bias) {
-  return WeightLayer(x, name, name + ".weight", {out, in},
+  return WeightLayer("Linear", x, name, {out, in},
                      [&](const std::string& input, const std::string& weight) {
                        std::vector<std::string> inputs = {input, weight};
                        if (bias) inputs.push_back(Constant(name + ".bias", {out}));
@@ -120,11 +120,22 @@ std::string BlockEmitter::Linear(const Operand& x, const std::string& name, int6
 
 std::string BlockEmitter::LinearInOut(const Operand& x, const std::string& name, int64_t out,
                                       int64_t in, const std::string& bias) {
-  return WeightLayer(x, name, name + ".weight", {in, out},
+  return WeightLayer("Linear", x, name, {in, out},
                      [&](const std::string& input, const std::string& weight) {
                        std::vector<std::string> inputs = {input, weight};
                        if (!bias.empty()) inputs.push_back(Constant(bias, {1, out}));
                        return graph_.Node("Gemm", inputs);
+                     });
+}
+
+std::string BlockEmitter::Conv(const Operand& x, const std::string& name, const Shape& shape,
+                               const std::vector<int64_t>& strides, int64_t padding, bool bias) {
+  const std::vector<int64_t> pads(2 * strides.size(), padding);
+  return WeightLayer("Conv", x, name, shape,
+                     [&](const std::string& input, const std::string& weight) {
+                       std::vector<std::string> inputs = {input, weight};
+                       if (bias) inputs.push_back(Constant(name + ".bias", {shape.front()}));
+                       return graph_.Node("Conv", inputs, {{"strides", strides}, {"pads", pads}});
                      });
 }
 
@@ -144,27 +155,26 @@ std::string BlockEmitter::Cache(const std::string& x, const std::string& name) {
   return Running(operand);
 }
 
-std::string BlockEmitter::DivideByRms(const std::string& x, float epsilon) {
+std::string BlockEmitter::DivideByRms(const std::string& x, double epsilon) {
   const std::string square = graph_.Node("Mul", {x, x});
   const std::string mean = graph_.Node(
       "ReduceMean", {square}, {{"axes", std::vector<int64_t>{-1}}, {"keepdims", int64_t{1}}});
-  const std::string rms = graph_.Node("Sqrt", {graph_.Node("Add", {mean, graph_.Scalar(epsilon)})});
+  const std::string rms =
+      graph_.Node("Sqrt", {graph_.Node("Add", {mean, graph_.Scalar(static_cast<float>(epsilon))})});
   return graph_.Node("Div", {x, rms});
 }
 
-std::string BlockEmitter::LayerNorm(const std::string& x, const std::string& name, int64_t size,
-                                    float epsilon, bool bias) {
-  std::vector<std::string> inputs = {x, Constant(name + ".weight", {size})};
-  if (bias) inputs.push_back(Constant(name + ".bias", {size}));
-  return graph_.Node("LayerNormalization", inputs, {{"axis", int64_t{-1}}, {"epsilon", epsilon}});
-}
-
-std::string BlockEmitter::Norm(NormType type, const std::string& x, const std::string& name,
-                               int64_t size, float epsilon) {
-  if (type == NormType::kLayer) return LayerNorm(x, name, size, epsilon, false);
-  const std::string divided = DivideByRms(x, epsilon);
+std::string BlockEmitter::Norm(const NormKind& kind, const std::string& x, const std::string& name,
+                               int64_t size) {
+  if (kind.type == NormType::kLayer) {
+    std::vector<std::string> inputs = {x, Constant(name + ".weight", {size})};
+    if (kind.bias) inputs.push_back(Constant(name + ".bias", {size}));
+    return graph_.Node("LayerNormalization", inputs,
+                       {{"axis", int64_t{-1}}, {"epsilon", static_cast<float>(kind.epsilon)}});
+  }
+  const std::string divided = DivideByRms(x, kind.epsilon);
   std::string weight = Constant(name + ".weight", {size});
-  if (type == NormType::kRmsPlusOne) weight = graph_.Node("Add", {weight, graph_.Scalar(1)});
+  if (kind.type == NormType::kRmsPlusOne) weight = graph_.Node("Add", {weight, graph_.Scalar(1)});
   return graph_.Node("Mul", {divided, weight});
 }
 

@@ -20,7 +20,7 @@ namespace hif8 {
 // A layer of a part.
 struct PartLayer {
   std::string name;
-  std::string op;                 // "Linear", "MatMul" (two activations), "Cache"
+  std::string op;                 // "Linear", "Conv", "MatMul" (two activations), "Cache"
   std::string activation;         // what it reads
   std::string second_activation;  // of a product
   std::string option;             // the recipe key that asks for it; empty: always quantized
@@ -95,18 +95,24 @@ class BlockEmitter {
   // the experts that a tensor holds.
   std::string LinearInOut(const Operand& x, const std::string& name, int64_t out, int64_t in,
                           const std::string& bias);
-  // Multiplies two activations, batched over the leading dimensions. `b_axis`: the
-  // dimension that is summed over in the second one as it was when it was quantized.
+  // Adds a convolution of x [1, channels, ...] with a weight of that shape, padded with 0 on all
+  // sides.
+  std::string Conv(const Operand& x, const std::string& name, const Shape& shape,
+                   const std::vector<int64_t>& strides, int64_t padding, bool bias);
+  // Multiplies two activations, batched over the leading dimensions. `b_axis`: the dimension
+  // that is summed over in the second one as it was when it was quantized.
   std::string Product(const Operand& a, const Operand& b, int b_axis, const std::string& name);
+  // Lists a layer whose weight is a constant that is never quantized.
+  void NamedLayer(const std::string& name, const Operand& x) {
+    part_.layers.push_back({name, "Linear", x.activation, "", ""});
+  }
   // Adds a tensor that is kept in the KV cache; returns what the running network goes on with.
   std::string Cache(const std::string& x, const std::string& name);
   // Norms over the last dimension, with the weight "<name>.weight" of `size`.
-  std::string Norm(NormType type, const std::string& x, const std::string& name, int64_t size,
-                   float epsilon);
-  std::string LayerNorm(const std::string& x, const std::string& name, int64_t size, float epsilon,
-                        bool bias);
+  std::string Norm(const NormKind& kind, const std::string& x, const std::string& name,
+                   int64_t size);
   // x / rms(x)
-  std::string DivideByRms(const std::string& x, float epsilon);
+  std::string DivideByRms(const std::string& x, double epsilon);
   // cap * tanh(x / cap)
   std::string SoftCap(const std::string& x, double cap);
   // x * factor; x itself where that is 1.
@@ -122,7 +128,7 @@ class BlockEmitter {
   const std::string& Running(const Operand& x) const;
   // A layer whose `form` makes its output from an input and a weight.
   template <typename Form>
-  std::string WeightLayer(const Operand& x, const std::string& name, const std::string& tensor,
+  std::string WeightLayer(const char* op, const Operand& x, const std::string& name,
                           const Shape& shape, const Form& form);
   std::string LayerOutput(const std::string& y, const std::string& quantized,
                           const std::string& name);

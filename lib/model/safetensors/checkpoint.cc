@@ -6,6 +6,7 @@
 #include "lib/core/error.h"
 #include "lib/core/input_file.h"
 #include "lib/model/safetensors/fused_modules.h"
+#include "lib/model/safetensors/layer_roles.h"
 #include "lib/model/safetensors/quantization_config.h"
 #include "lib/model/safetensors/tensor_roles.h"
 
@@ -103,22 +104,13 @@ const CheckpointTensor& Checkpoint::Fp8Scale(const CheckpointTensor& weight) con
 
 void Checkpoint::AddLayer(CheckpointTensor* tensor) {
   const Shape& shape = tensor->entry->shape;
-  TensorPlace place = PlaceTensor(tensor->name(), shape);
+  const TensorPlace place = PlaceTensor(tensor->name(), shape);
   if (place.role == TensorRole::kOther) return;
   Layer layer;
   layer.name = place.module;
-  layer.op = place.role == TensorRole::kEmbedding ? "Embedding" : "Linear";
+  layer.op = "Linear";
   layer.weight = static_cast<int>(weights_.size());
-  const int64_t block_count = config_.Integer("num_hidden_layers", INT64_MAX);
-  layer.unreached = place.block >= block_count;
-  layer.block = layer.unreached ? -1 : place.block;
-  const size_t size = ElementCount(shape);
-  layer.macs = place.role == TensorRole::kEmbedding ? 0 : static_cast<double>(size);
-  if (place.role == TensorRole::kHead) layer.option = "lm_head";
-  if (place.role == TensorRole::kEmbedding) layer.option = "embeddings";
-  layer.optional = !layer.option.empty();
-  if (place.role == TensorRole::kRouter) layer.unsupported = "routers stay in high precision";
-  if (size == 0) layer.unsupported = "the weight is empty";
+  if (ElementCount(shape) == 0) layer.unsupported = "the weight is empty";
   if (!HasKnownValues(tensor->entry->dtype)) {
     layer.unsupported = "values of type " + std::string(tensor->entry->type()) + " are not read";
   }
@@ -127,9 +119,12 @@ void Checkpoint::AddLayer(CheckpointTensor* tensor) {
   weight.name = tensor->name();
   weight.dtype = tensor->scale != nullptr ? DType::kF32 : tensor->entry->dtype;
   weight.shape = shape;
-  const auto rows = static_cast<size_t>(shape[shape.size() - 2]);
-  const auto columns = static_cast<size_t>(shape[shape.size() - 1]);
-  weight.channels = {shape.size() == 3 ? static_cast<size_t>(shape[0]) : 1, 1, rows, columns};
+  const bool experts = place.role == TensorRole::kExperts;
+  const size_t outer = experts ? static_cast<size_t>(shape[0]) : 1;
+  const auto rows = static_cast<size_t>(shape[experts ? 1 : 0]);
+  const size_t inputs = rows == 0 || outer == 0 ? 0 : ElementCount(shape) / (outer * rows);
+  weight.channels = {outer, 1, rows, inputs};
+  weight.kernel = place.role == TensorRole::kConv;
   // DeepSeek-V4: one product for each run of o_lora_rank rows.
   const int64_t rank = config_.Integer("o_lora_rank", 0);
   if (rank > 0 && layer.name.ends_with(".attn.wo_a") && shape[0] % rank == 0) {
@@ -156,13 +151,13 @@ void Checkpoint::ConnectPart(const std::string& prefix, const std::vector<PartLa
     if (added) {
       Layer layer;
       layer.name = name;
-      layer.op = described.op;
-      layer.block = block;
       layer.optional = true;
       layer.option = described.option;
       layers_.push_back(std::move(layer));
     }
     Layer& layer = layers_[static_cast<size_t>(it->second)];
+    layer.block = block;
+    layer.op = described.op;
     layer.activation = AddActivation(prefix + described.activation);
     if (!described.second_activation.empty()) {
       layer.second_activation = AddActivation(prefix + described.second_activation);
@@ -188,12 +183,6 @@ void Checkpoint::ConnectFusedExperts(int64_t block) {
     layer_index_[alias] = layer_index_.at(prefix + fused);
     activation_index_[alias + ".input"] = activation_index_.at(prefix + fused + ".input");
   };
-  for (const std::string& name : {experts.fused_gate_up, experts.fused_down}) {
-    const Layer& layer = layers_[static_cast<size_t>(layer_index_.at(prefix + name))];
-    if (experts.layout != ExpertLayout::kInOut || layer.weight < 0) continue;
-    Weight& weight = weights_[static_cast<size_t>(layer.weight)];
-    weight.channels = ChannelLayout::Axis(weight.shape, 2, 1);
-  }
   const int64_t rows = experts.intermediate;
   const int64_t hidden = network_->spec.hidden;
   for (int64_t e = 0; e < experts.count; ++e) {
@@ -224,65 +213,28 @@ void Checkpoint::ConnectLayers() {
         ConnectPart(network_->ExpertPrefix(i, e), expert, static_cast<int>(i));
       }
     }
-    if (!network_->spec.tied) {
-      ConnectPart(network_->HeadPrefix(), DecoderHead(network_->spec, {}).layers, -1);
+    if (network_->spec.HasFront()) {
+      ConnectPart(network_->prefix, network_->Front({}).layers, -1);
     }
+    ConnectPart("", TailLayers(network_->spec), -1);
   } catch (const Error& error) {
     network_problem_ = error;
   }
-  AssignRoles();
+  AssignRoles(network_ ? &*network_ : nullptr, config_, &layers_, &weights_);
   for (Layer& layer : layers_) {
-    if (layer.op == "Linear" && layer.activation < 0) {
+    if ((layer.op == "Linear" || layer.op == "Conv") && layer.activation < 0) {
       layer.activation = AddActivation(layer.name + ".input");
     }
+    // [samples, channels, ...]
+    if (layer.op == "Conv") activations_[static_cast<size_t>(layer.activation)].input_axis = 1;
   }
   NameFusedModules(network_ ? &network_->spec : nullptr, &layers_);
 }
 
-// What the description says of a tensor comes before what its name suggests.
-void Checkpoint::AssignRoles() {
-  for (Layer& layer : layers_) {
-    if (layer.weight < 0 || !layer.unsupported.empty()) continue;
-    const Shape& shape = weights_[static_cast<size_t>(layer.weight)].shape;
-    if (shape.size() == 3 && !network_) {
-      layer.unsupported =
-          "which dimension its inputs are is not known without a description of the network";
-    }
-  }
-  if (!network_) return;
-  const DecoderSpec& spec = network_->spec;
-  const auto find = [&](const std::string& name) -> Layer* {
-    const int index = LayerIndex(name);
-    return index < 0 ? nullptr : &layers_[static_cast<size_t>(index)];
-  };
-  const auto keep = [&](const std::string& name, const char* reason) {
-    if (Layer* layer = find(name)) layer->unsupported = reason;
-  };
-  const auto ask = [&](const std::string& tensor, const char* op, const char* option) {
-    Layer* layer = find(tensor.substr(0, tensor.size() - std::string(".weight").size()));
-    if (layer == nullptr) return;
-    layer->op = op;
-    layer->option = option;
-    layer->optional = true;
-  };
-  ask(network_->embedding, "Embedding", "embeddings");
-  if (!spec.tied) ask(network_->head, "Linear", "lm_head");
-  for (int64_t b = 0; b < spec.blocks; ++b) {
-    const std::string prefix = network_->BlockPrefix(b);
-    if (spec.At(b).kind.sparse) {
-      keep(prefix + spec.experts.router, "routers stay in high precision");
-      if (!spec.experts.shared_gate.empty()) {
-        keep(prefix + spec.experts.shared_gate, "gates of experts stay in high precision");
-      }
-    }
-    if (spec.indexer.keys > 0) {
-      keep(prefix + "self_attn.indexer.weights_proj",
-           "weights of the indexer stay in high precision");
-    }
-    if (spec.At(b).kind.linear) {
-      keep(prefix + "linear_attn.in_proj_ba", "gates of linear attention stay in high precision");
-    }
-  }
+std::string Checkpoint::caveat() const {
+  if (!network_problem_) return {};
+  return "which layers are heads, routers or embeddings is guessed by their names: " +
+         network_problem_->message();
 }
 
 const Network& Checkpoint::network() const {
@@ -307,8 +259,14 @@ const CheckpointTensor& Checkpoint::FindShaped(const std::string& name, const Sh
                      path_.string());
   }
   const Shape& found = tensor->entry->shape;
-  bool fits = found.size() == shape.size();
-  for (size_t i = 0; fits && i < shape.size(); ++i) fits = shape[i] < 0 || shape[i] == found[i];
+  // Some tables have dimensions of 1 before their own.
+  const size_t more = found.size() - std::min(found.size(), shape.size());
+  bool fits = found.size() >= shape.size() &&
+              std::all_of(found.begin(), found.begin() + static_cast<ptrdiff_t>(more),
+                          [](int64_t n) { return n == 1; });
+  for (size_t i = 0; fits && i < shape.size(); ++i) {
+    fits = shape[i] < 0 || shape[i] == found[more + i];
+  }
   if (!fits || !IsParameter(tensor->entry->dtype)) {
     throw ModelError("tensor '" + name + "': expected shape " + ShapeText(shape) + ", found " +
                          std::string(tensor->entry->type()) + " " + ShapeText(found),

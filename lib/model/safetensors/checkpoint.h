@@ -63,6 +63,10 @@ class Checkpoint : public Model {
   const std::vector<Weight>& weights() const override { return weights_; }
   const std::vector<Activation>& activations() const override { return activations_; }
   uint64_t parameter_count() const override { return parameter_count_; }
+  std::string caveat() const override;
+  bool reads_images() const override {
+    return network_ && network_->spec.input == InputType::kImage;
+  }
   // FP8 weights come dequantized, as fp32.
   Tensor ReadWeight(int index) const override;
   FloatSource OpenWeight(int index) const override { return OpenTensor(tensor_of_weight(index)); }
@@ -107,8 +111,10 @@ class Checkpoint : public Model {
   // True when the embedding's weight is the head's: by the network's description, else by
   // config.json.
   bool tied() const {
-    return network_ ? network_->spec.tied : config_.Bool("tie_word_embeddings", false);
+    return network_ ? network_->spec.head.tied : config_.Bool("tie_word_embeddings", false);
   }
+  // Returns the module of a head that is tied, which has no tensor.
+  std::string tied_head() const { return network_ ? network_->spec.head.name : "lm_head"; }
   // Positions in layers() and activations(); -1 when there is no such name.
   int LayerIndex(const std::string& name) const;
   int ActivationIndex(const std::string& name) const;
@@ -126,7 +132,6 @@ class Checkpoint : public Model {
   void ConnectLayers();
   void ConnectPart(const std::string& prefix, const std::vector<PartLayer>& part, int block);
   void ConnectFusedExperts(int64_t block);
-  void AssignRoles();
   int AddActivation(const std::string& name);
 
   std::filesystem::path path_;

@@ -19,11 +19,20 @@ PartGraph DecoderBlock(const DecoderSpec& spec, BlockKind kind, PartOptions opti
 // module. `fused`: it is part of a tensor that holds all experts.
 PartGraph DecoderExpert(const DecoderSpec& spec, bool fused, PartOptions options);
 
-// Builds "hidden" -> "normed" [T, hidden]: the final norm, and the head's input as an activation.
+// Builds what makes the first hidden states of a network with HasFront(): "embedded" [T, hidden],
+// rows of the embedding, or "pixel_values" [1, channels, size, size] -> "hidden_out".
+PartGraph DecoderFront(const DecoderSpec& spec, PartOptions options);
+
+// Builds "hidden" -> "normed" [R, hidden]: what stands behind the last block, and the head's input
+// as an activation. R is T, or 1 where positions are pooled.
 PartGraph DecoderNorm(const DecoderSpec& spec, PartOptions options);
 
-// Builds "normed" -> "logits" [T, rows of the weight given]. The weight may be given in pieces.
+// Builds "normed" -> "logits" [R, rows of the weight given]. Weight and bias may be given in
+// pieces.
 PartGraph DecoderHead(const DecoderSpec& spec, PartOptions options);
+
+// Returns the layers of both.
+std::vector<PartLayer> TailLayers(const DecoderSpec& spec);
 
 // Returns the mask of a block, [length, length].
 std::vector<float> AttentionMask(int64_t length, const MaskSpec& mask);

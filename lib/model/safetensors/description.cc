@@ -136,6 +136,33 @@ class DescriptionReader {
 
 }  // namespace
 
+std::string ExpectedText(const DescriptionKey& key) {
+  switch (key.kind) {
+    case KeyKind::kNumber:
+      return "a number";
+    case KeyKind::kInteger:
+      return "an integer from 0";
+    case KeyKind::kSize:
+      return "an integer from 1";
+    case KeyKind::kBool:
+      return "true or false";
+    case KeyKind::kBlocks:
+      return "true or false, or a list of them with an entry for every block";
+    case KeyKind::kBlockTypes:
+      return "a word, or a list of words with an entry for every block";
+    case KeyKind::kName:
+      return "a name";
+    case KeyKind::kChoice: {
+      std::string text = "one of ";
+      for (const std::string& choice : key.choices) {
+        text += (&choice == key.choices.data() ? "" : ", ") + choice;
+      }
+      return text;
+    }
+  }
+  return {};
+}
+
 Description ParseDescription(std::string_view yaml, const std::string& source_name) {
   const Source source{source_name, true};
   Diagnostics diagnostics;
@@ -158,7 +185,7 @@ Description ReadDescription(const std::filesystem::path& file) {
 std::span<const Description> BuiltinDescriptions() {
   static const std::vector<Description> descriptions = [] {
     std::vector<Description> list;
-    for (const auto& [name, text] : BuiltinDescriptionTexts()) {
+    for (const auto& [name, text] : kBuiltinDescriptionTexts) {
       list.push_back(ParseDescription(text, std::string(name)));
     }
     return list;

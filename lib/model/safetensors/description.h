@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -12,6 +13,9 @@
 #include "lib/model/safetensors/expression.h"
 
 namespace hif8 {
+
+class DescriptionValues;
+struct DecoderSpec;
 
 // Says what a key of the vocabulary stands for.
 enum class KeyKind {
@@ -31,6 +35,8 @@ struct DescriptionKey {
   std::string usual;  // value where a description does not say
   std::string help;
   std::vector<std::string> choices;
+  // Puts the value into its field, where the network has it; null: others refer to it only.
+  std::function<void(DescriptionValues& values, DecoderSpec* spec)> fill;
 };
 
 // Returns the vocabulary, in the order of the documentation.

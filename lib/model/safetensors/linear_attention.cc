@@ -41,7 +41,7 @@ class LinearAttentionWriter {
     const std::string o = g_.Node(std::string(kGatedDeltaRuleOp), {v, q, k, decay, beta}, {},
                                   std::string(kNetworkDomain));
     const std::string scaled =
-        e_.Norm(NormType::kRms, o, kPrefix + "norm", l_.value_dim, s_.norm.epsilon);
+        e_.Norm({NormType::kRms, s_.norm.epsilon, false}, o, kPrefix + "norm", l_.value_dim);
     const std::string z = Reshape(parts[3], {-1, l_.value_heads, l_.value_dim});
     const std::string gated = Reshape(g_.Node("Mul", {scaled, Silu(z)}), {-1, values});
     return e_.Linear(e_.Activation(gated, kPrefix + "out_proj.input"), kPrefix + "out_proj",

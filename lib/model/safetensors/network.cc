@@ -27,28 +27,60 @@ const Description& DescriptionOf(const Checkpoint& checkpoint) {
       checkpoint.config().where());
 }
 
+// By the first tensor that the network needs.
 std::string PrefixOf(const Checkpoint& checkpoint, const DecoderSpec& spec) {
-  const std::string embedding = spec.embedding + ".weight";
+  const bool image = spec.input == InputType::kImage;
+  const std::string first = (image ? spec.image.projection : spec.embedding.name) + ".weight";
   for (const std::string& prefix : spec.prefixes) {
-    if (checkpoint.Find(prefix + embedding) != nullptr) return prefix;
+    if (checkpoint.Find(prefix + first) != nullptr) return prefix;
   }
   throw ModelError(
-      "tensor '" + spec.prefixes.front() + embedding + "' is missing",
+      "tensor '" + spec.prefixes.front() + first + "' is missing",
       "give the folder of the whole checkpoint; weights alone need no data: leave out --data",
       checkpoint.path().string());
 }
 
-// The head's tensor stands beside the decoder's prefix or beside its outer part.
-std::string HeadOf(const Checkpoint& checkpoint, const Network& network) {
-  const std::string head = network.spec.head + ".weight";
-  for (size_t end = network.prefix.size(); end > 0;) {
-    if (checkpoint.Find(network.prefix.substr(0, end) + head) != nullptr) {
-      return network.prefix.substr(0, end) + head;
+// What stands behind the last block has its tensors beside the decoder's prefix or beside its outer
+// part: from the names that a description has to whole ones.
+class OuterNames {
+ public:
+  OuterNames(const Checkpoint& checkpoint, const std::string& prefix)
+      : checkpoint_(checkpoint), prefix_(prefix) {}
+
+  // `suffix`: of a tensor that tells where the name is; the name may be empty.
+  void Complete(std::string* name, const std::string& suffix) const {
+    if (name->empty()) return;
+    for (size_t end = prefix_.size(); end > 0;) {
+      const std::string whole = prefix_.substr(0, end) + *name;
+      if (checkpoint_.Find(whole + suffix) != nullptr) {
+        *name = whole;
+        return;
+      }
+      const size_t dot = end < 2 ? std::string::npos : prefix_.rfind('.', end - 2);
+      end = dot == std::string::npos ? 0 : dot + 1;
     }
-    const size_t dot = end < 2 ? std::string::npos : network.prefix.rfind('.', end - 2);
-    end = dot == std::string::npos ? 0 : dot + 1;
   }
-  return head;
+
+ private:
+  const Checkpoint& checkpoint_;
+  const std::string& prefix_;
+};
+
+void CompleteNames(const Checkpoint& checkpoint, const std::string& prefix, DecoderSpec* spec) {
+  const OuterNames names(checkpoint, prefix);
+  const std::string weight = ".weight";
+  if (!spec->head.tied) names.Complete(&spec->head.name, weight);
+  names.Complete(&spec->head.bias, "");
+  names.Complete(&spec->head.transform, weight);
+  names.Complete(&spec->head.norm, weight);
+  if (!spec->norm.final.empty()) spec->norm.final = prefix + spec->norm.final;
+  names.Complete(&spec->pool.probe, "");
+  names.Complete(&spec->pool.module, ".in_proj_weight");
+  names.Complete(&spec->pool.norm, weight);
+  names.Complete(&spec->pool.mlp_prefix, spec->mlp.up + weight);
+  // Encoders are stored with and without a head.
+  const std::string& first = spec->head.transform.empty() ? spec->head.name : spec->head.transform;
+  if (!spec->attention.causal && checkpoint.Find(first + weight) == nullptr) spec->head = {};
 }
 
 void CheckConstants(const Checkpoint& checkpoint, const std::string& prefix,
@@ -75,7 +107,8 @@ void CheckFusedExperts(const Checkpoint& checkpoint, const Network& network, int
 
 std::string Network::CacheProducer(const std::string& name, int64_t block) const {
   const AttentionSpec& a = spec.attention;
-  if (spec.latent.kv_rank > 0) return BlockPrefix(block) + "self_attn.kv_a_proj_with_mqa.weight";
+  if (spec.latent.kv_rank > 0)
+    return BlockPrefix(block) + a.Module() + ".kv_a_proj_with_mqa.weight";
   if (!a.qkv.empty()) return BlockPrefix(block) + a.qkv + ".weight";
   return BlockPrefix(block) + (name.ends_with(".k") ? a.k : a.v) + ".weight";
 }
@@ -86,12 +119,21 @@ Network DescribeNetwork(const Checkpoint& checkpoint) {
   network.spec.head_caches = checkpoint.head_caches() && network.spec.latent.kv_rank == 0;
   const DecoderSpec& spec = network.spec;
   network.prefix = PrefixOf(checkpoint, spec);
-  network.embedding = network.prefix + spec.embedding + ".weight";
-  network.head = spec.tied ? network.embedding : HeadOf(checkpoint, network);
-  const Shape table = {spec.vocabulary, spec.hidden};
-  checkpoint.FindShaped(network.embedding, table);
-  checkpoint.FindShaped(network.head, table);
-  CheckConstants(checkpoint, network.prefix, DecoderNorm(spec, {}));
+  CompleteNames(checkpoint, network.prefix, &network.spec);
+  if (!spec.embedding.name.empty()) {
+    network.embedding = network.prefix + spec.embedding.name + ".weight";
+    checkpoint.FindShaped(network.embedding, {spec.vocabulary, spec.hidden});
+  }
+  if (!spec.head.name.empty()) {
+    network.head = spec.head.tied ? network.embedding : spec.head.name + ".weight";
+    int64_t& rows = network.spec.head.rows;
+    const CheckpointTensor& weight =
+        checkpoint.FindShaped(network.head, {rows > 0 ? rows : -1, spec.hidden});
+    rows = weight.entry->shape.front();
+    if (!spec.head.bias.empty()) checkpoint.FindShaped(spec.head.bias, {spec.head.rows});
+  }
+  if (spec.HasFront()) CheckConstants(checkpoint, network.prefix, network.Front({}));
+  CheckConstants(checkpoint, "", DecoderNorm(spec, {}));
   std::map<BlockKind, PartGraph> kinds;
   for (int64_t i = 0; i < spec.blocks; ++i) {
     const BlockKind kind = spec.At(i).kind;

@@ -11,14 +11,14 @@ namespace hif8 {
 class Checkpoint;
 
 struct Network {
-  DecoderSpec spec;
-  std::string prefix;          // of the decoder's modules: "model."
-  std::string embedding;       // name of the embedding's tensor
+  DecoderSpec spec;            // names of what stands behind the last block are whole ones
+  std::string prefix;          // of the decoder's other modules: "model."
+  std::string embedding;       // name of the embedding's tensor, or empty
   bool fused_experts = false;  // all experts of a block are in two tensors
   std::string head;            // name of the head's tensor; the embedding's where they are tied
 
   std::string BlockPrefix(int64_t block) const {
-    return prefix + "layers." + std::to_string(block) + ".";
+    return prefix + spec.block_list + "." + std::to_string(block) + ".";
   }
   std::string FusedExpertsPrefix(int64_t block) const {
     return BlockPrefix(block) + spec.experts.prefix;
@@ -26,10 +26,6 @@ struct Network {
   // Returns the beginning of the names that an expert's own tensors have or would have.
   std::string ExpertPrefix(int64_t block, int64_t expert) const {
     return FusedExpertsPrefix(block) + std::to_string(expert) + ".";
-  }
-  // Before the head's module; a head that is tied has no tensor of its own.
-  std::string HeadPrefix() const {
-    return spec.tied ? "" : head.substr(0, head.size() - (spec.head + ".weight").size());
   }
   // Returns the tensor that makes what the cache `name` of a block holds.
   std::string CacheProducer(const std::string& name, int64_t block) const;
@@ -40,6 +36,7 @@ struct Network {
   PartGraph Block(int64_t block, PartOptions options) const {
     return DecoderBlock(spec, spec.At(block).kind, std::move(options));
   }
+  PartGraph Front(PartOptions options) const { return DecoderFront(spec, std::move(options)); }
   PartGraph Expert(PartOptions options) const {
     return DecoderExpert(spec, fused_experts, std::move(options));
   }

@@ -108,9 +108,13 @@ class Layout {
 Shape ScaleShape(const QuantizedLayer& layer) {
   if (layer.scheme.weight_granularity == Granularity::kTensor) return {1};
   const Shape& shape = layer.weight().entry->shape;
-  const ChannelLayout& channels =
-      layer.source.weights()[static_cast<size_t>(layer.layer.weight)].channels;
-  const bool turned = channels.outer > 1;
+  const Weight& weight = layer.source.weights()[static_cast<size_t>(layer.layer.weight)];
+  if (weight.kernel) {
+    Shape of_channels(shape.size(), 1);
+    of_channels.front() = shape.front();
+    return of_channels;
+  }
+  const bool turned = weight.channels.outer > 1;
   const size_t last = shape.size() - 1;
   return TileLayout::Tiles(shape, turned ? last : last - 1, turned ? last - 1 : last,
                            layer.scheme.weight_tile)

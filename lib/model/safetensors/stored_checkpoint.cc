@@ -198,7 +198,8 @@ class StoredCheckpoint : public StoredModel {
       // Files may have block 10 before block 2.
       constexpr int kBehindBlocks = std::numeric_limits<int>::max();
       const int position = table ? 0 : place.block >= 0 ? 1 + place.block : kBehindBlocks;
-      tensor.layers.push_back({place.module, table ? "Embedding" : "Linear", position});
+      const char* op = table ? "Embedding" : place.role == TensorRole::kConv ? "Conv" : "Linear";
+      tensor.layers.push_back({place.module, op, position});
     }
     if (const Source* scale = Find(InputScaleName(tensor.name))) {
       if (scale->entry->dtype == DType::kF32 && ElementCount(scale->entry->shape) == 1) {

@@ -38,11 +38,15 @@ TensorRole RoleOfMatrix(std::string_view module) {
   return TensorRole::kLinear;
 }
 
+bool IsTower(std::string_view module) {
+  constexpr std::array<std::string_view, 5> kTowers = {"vision", "visual", "audio", "multi_modal",
+                                                       "mm_projector"};
+  return std::any_of(kTowers.begin(), kTowers.end(),
+                     [&](std::string_view tower) { return Contains(module, tower); });
+}
+
 int BlockOf(std::string_view module) {
   constexpr std::string_view kMark = "layers.";
-  for (const std::string_view tower : {"vision", "visual", "audio"}) {
-    if (Contains(module, tower)) return -1;
-  }
   const size_t at = module.find(kMark);
   if (at == std::string_view::npos || (at > 0 && module[at - 1] != '.')) return -1;
   const std::string_view rest = module.substr(at + kMark.size());
@@ -63,8 +67,12 @@ TensorPlace PlaceTensor(std::string_view name, const Shape& shape) {
     place.role = RoleOfMatrix(place.module);
   } else if (shape.size() == 3 && Contains(place.module, ".experts.")) {
     place.role = TensorRole::kExperts;
+  } else if (shape.size() >= 3 && shape.size() <= 5 && is_weight) {
+    place.role = TensorRole::kConv;
   }
-  place.block = BlockOf(place.module);
+  place.tower = IsTower(place.module);
+  place.draft = place.module.starts_with("mtp") || Contains(place.module, ".mtp");
+  place.block = place.tower || place.draft ? -1 : BlockOf(place.module);
   return place;
 }
 

@@ -13,14 +13,17 @@ enum class TensorRole {
   kHead,       // the same, giving the logits
   kRouter,     // the same, choosing experts
   kEmbedding,  // X.weight of shape (entries, width)
-  kExperts,    // fused experts, (experts, out, in)
-  kOther       // norms, biases, buffers, convolutions
+  kExperts,    // fused experts, (experts, out, in) or (experts, in, out)
+  kConv,       // X.weight of a convolution, (out, in / groups, sizes of the kernel)
+  kOther       // norms, biases, buffers
 };
 
 struct TensorPlace {
   TensorRole role = TensorRole::kOther;
   std::string module;  // the tensor's name without ".weight"
   int block = -1;      // N of `layers.N.` outside vision and audio towers, -1: none
+  bool tower = false;  // of what reads images or sounds
+  bool draft = false;  // of multi-token prediction
 };
 
 TensorPlace PlaceTensor(std::string_view name, const Shape& shape);

@@ -58,11 +58,6 @@ struct Candidate {
 }  // namespace
 
 Bpe::Bpe(const JsonView& model) {
-  // Old files do not name the type; merges tell.
-  const std::optional<JsonView> type = model.Find("type");
-  if (type && type->String() != "BPE") {
-    throw RefuseComponent(*type, "model", type->String(), "models of type BPE");
-  }
   const std::optional<JsonView> dropout = model.Find("dropout");
   if (dropout && !(dropout->raw().is_number() && dropout->raw().get<double>() == 0)) {
     throw RefuseComponent(*dropout, "option", "dropout", "models that encode without chance");

@@ -13,21 +13,19 @@
 #include <vector>
 
 #include "lib/model/tokenizer/json_view.h"
+#include "lib/model/tokenizer/subword_model.h"
 
 namespace hif8 {
 
-class Bpe {
+class Bpe : public SubwordModel {
  public:
-  // The `model` of tokenizer.json. Throws kModel for another type of model, for dropout, prefixes
-  // and suffixes of subwords, and for merges whose parts or result are not in the vocabulary.
+  // The `model` of tokenizer.json. Throws kModel for dropout, prefixes and suffixes of subwords,
+  // and for merges whose parts or result are not in the vocabulary.
   explicit Bpe(const JsonView& model);
 
-  // Appends the ids of one word (a piece as the pre-tokenizer left it). May be called by several
-  // threads.
-  void Encode(std::string_view word, std::vector<int32_t>* ids) const;
-
-  std::optional<int32_t> Find(std::string_view token) const;
-  int32_t largest_id() const { return largest_id_; }
+  void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
+  std::optional<int32_t> Find(std::string_view token) const override;
+  int32_t largest_id() const override { return largest_id_; }
 
  private:
   struct Merge {

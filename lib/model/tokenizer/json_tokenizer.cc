@@ -8,11 +8,11 @@
 #include "lib/core/mapped_file.h"
 #include "lib/model/tokenizer/added_tokens.h"
 #include "lib/model/tokenizer/backends.h"
-#include "lib/model/tokenizer/bpe.h"
 #include "lib/model/tokenizer/json_view.h"
 #include "lib/model/tokenizer/normalizer.h"
 #include "lib/model/tokenizer/post_processor.h"
 #include "lib/model/tokenizer/pre_tokenizer.h"
+#include "lib/model/tokenizer/subword_model.h"
 
 namespace hif8 {
 namespace {
@@ -20,15 +20,15 @@ namespace {
 class JsonTokenizer : public Tokenizer {
  public:
   JsonTokenizer(const JsonView& document, const std::vector<AddedToken>& added)
-      : model_(document.Get("model")),
+      : model_(MakeSubwordModel(document.Get("model"))),
         normalizer_(MakeNormalizer(document.Find("normalizer"))),
         pre_tokenizer_(MakePreTokenizer(document.Find("pre_tokenizer"))),
         post_processor_(MakePostProcessor(document.Find("post_processor"))),
         as_given_(Select(added, false, nullptr)),
         in_normalized_(Select(added, true, normalizer_)),
-        vocab_size_(static_cast<size_t>(model_.largest_id()) + 1) {
+        vocab_size_(static_cast<size_t>(model_->largest_id()) + 1) {
     for (const AddedToken& token : added) {
-      const std::optional<int32_t> id = model_.Find(token.content);
+      const std::optional<int32_t> id = model_->Find(token.content);
       if (id && *id != token.id) {
         throw document.Get("added_tokens")
             .Fail("'" + token.content + "' has the id " + std::to_string(token.id) +
@@ -76,11 +76,11 @@ class JsonTokenizer : public Tokenizer {
       TextPieces pieces = {
           {text.substr(section.begin, section.end - section.begin), first && section.begin == 0}};
       if (pre_tokenizer_) pieces = pre_tokenizer_(std::move(pieces));
-      for (const TextPiece& piece : pieces) model_.Encode(piece.text, ids);
+      for (const TextPiece& piece : pieces) model_->Encode(piece.text, ids);
     }
   }
 
-  Bpe model_;
+  std::unique_ptr<SubwordModel> model_;
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   PostProcessor post_processor_;
@@ -91,17 +91,21 @@ class JsonTokenizer : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::filesystem::path& file) {
-  const std::shared_ptr<const MappedFile> mapped = MappedFile::Open(file);
-  const std::span<const std::byte> bytes = mapped->bytes();
-  const nlohmann::json document =
-      ParseJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string());
-  const JsonView view(document, file.string());
+std::unique_ptr<Tokenizer> MakeTokenizer(const nlohmann::json& document, const std::string& file) {
+  const JsonView view(document, file);
   std::vector<AddedToken> added;
   if (const std::optional<JsonView> list = view.Find("added_tokens")) {
     for (const JsonView& item : list->Items()) added.push_back(ReadAddedToken(item));
   }
   return std::make_unique<JsonTokenizer>(view, added);
+}
+
+std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::filesystem::path& file) {
+  const std::shared_ptr<const MappedFile> mapped = MappedFile::Open(file);
+  const std::span<const std::byte> bytes = mapped->bytes();
+  const nlohmann::json document =
+      ParseJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string());
+  return MakeTokenizer(document, file.string());
 }
 
 }  // namespace hif8

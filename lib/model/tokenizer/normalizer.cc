@@ -3,7 +3,9 @@
 #include <unicode/errorcode.h>
 #include <unicode/normalizer2.h>
 #include <unicode/stringpiece.h>
+#include <unicode/uchar.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <memory>
@@ -12,6 +14,7 @@
 
 #include "lib/model/tokenizer/pattern_config.h"
 #include "lib/model/tokenizer/split_regex.h"
+#include "lib/model/tokenizer/utf8.h"
 
 namespace hif8 {
 namespace {
@@ -65,6 +68,77 @@ Normalizer MakeReplace(const JsonView& config) {
   };
 }
 
+bool IsChinese(char32_t c) {
+  constexpr std::array<std::pair<char32_t, char32_t>, 8> kBlocks = {{{0x4E00, 0x9FFF},
+                                                                     {0x3400, 0x4DBF},
+                                                                     {0x20000, 0x2A6DF},
+                                                                     {0x2A700, 0x2B73F},
+                                                                     {0x2B740, 0x2B81F},
+                                                                     {0x2B920, 0x2CEAF},
+                                                                     {0xF900, 0xFAFF},
+                                                                     {0x2F800, 0x2FA1F}}};
+  return std::any_of(kBlocks.begin(), kBlocks.end(),
+                     [c](const auto& block) { return block.first <= c && c <= block.second; });
+}
+
+// Calls `take` for each character, which appends what becomes of it.
+template <typename Take>
+std::string MapCharacters(const std::string& text, const Take& take) {
+  std::string mapped;
+  mapped.reserve(text.size());
+  for (size_t pos = 0; pos < text.size(); pos += Utf8Length(text[pos])) {
+    take(Utf8Decode(text, pos), &mapped);
+  }
+  return mapped;
+}
+
+void CleanCharacter(char32_t c, std::string* out) {
+  const auto point = static_cast<UChar32>(c);
+  if (c == '\t' || c == '\n' || c == '\r' || u_isUWhiteSpace(point) != 0) {
+    *out += " ";
+    return;
+  }
+  const auto type = u_charType(point);
+  const bool control =
+      type == U_CONTROL_CHAR || type == U_FORMAT_CHAR || type == U_PRIVATE_USE_CHAR;
+  if (!control && c != 0xFFFD) Utf8Append(c, out);
+}
+
+void LowerCharacter(char32_t c, std::string* out) {
+  if (c == 0x130) {  // the only one that becomes two
+    *out += "i\u0307";
+    return;
+  }
+  Utf8Append(static_cast<char32_t>(u_tolower(static_cast<UChar32>(c))), out);
+}
+
+// Of BERT: control characters go, spaces are one kind, ideographs are words, accents go, lower
+// case.
+Normalizer MakeBert(const JsonView& config) {
+  const bool clean = config.BoolOr("clean_text", true);
+  const bool chinese = config.BoolOr("handle_chinese_chars", true);
+  const bool lowercase = config.BoolOr("lowercase", true);
+  const bool strip = config.BoolOr("strip_accents", lowercase);
+  const Normalizer decompose = MakeUnicode(config, "NFD");
+  return [=](std::string text) {
+    if (clean) text = MapCharacters(text, CleanCharacter);
+    if (chinese) {
+      text = MapCharacters(text, [](char32_t c, std::string* out) {
+        const char* space = IsChinese(c) ? " " : "";
+        *out += space;
+        Utf8Append(c, out);
+        *out += space;
+      });
+    }
+    if (strip) {
+      text = MapCharacters(decompose(std::move(text)), [](char32_t c, std::string* out) {
+        if (u_charType(static_cast<UChar32>(c)) != U_NON_SPACING_MARK) Utf8Append(c, out);
+      });
+    }
+    return lowercase ? MapCharacters(text, LowerCharacter) : text;
+  };
+}
+
 Normalizer MakeSequence(const JsonView& config) {
   std::vector<Normalizer> steps;
   for (const JsonView& item : config.Get("normalizers").Items()) {
@@ -86,11 +160,16 @@ Normalizer MakeNormalizer(const std::optional<JsonView>& config) {
   if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
     return MakeUnicode(*config, type);
   }
+  if (type == "BertNormalizer") return MakeBert(*config);
+  if (type == "Lowercase") {
+    return [](const std::string& text) { return MapCharacters(text, LowerCharacter); };
+  }
   if (type == "Prepend") return MakePrepend(*config);
   if (type == "Replace") return MakeReplace(*config);
   if (type == "Sequence") return MakeSequence(*config);
-  throw RefuseComponent(*config, "normalizer", type,
-                        "NFC, NFD, NFKC, NFKD, Prepend, Replace and Sequence");
+  throw RefuseComponent(
+      *config, "normalizer", type,
+      "BertNormalizer, Lowercase, NFC, NFD, NFKC, NFKD, Prepend, Replace and Sequence");
 }
 
 }  // namespace hif8

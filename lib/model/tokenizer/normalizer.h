@@ -1,4 +1,5 @@
-// The normalizers of tokenizer.json: NFC, NFD, NFKC, NFKD, Prepend, Replace and Sequence.
+// The normalizers of tokenizer.json: BertNormalizer, Lowercase, NFC, NFD, NFKC, NFKD, Prepend,
+// Replace and Sequence.
 #pragma once
 
 #include <functional>

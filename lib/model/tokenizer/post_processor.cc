@@ -40,6 +40,22 @@ PostProcessor MakeTemplate(const JsonView& config) {
   };
 }
 
+// The token `cls` before and `sep` behind, each a pair of text and id.
+PostProcessor MakeBert(const JsonView& config) {
+  const auto id = [&](const char* key) {
+    const std::vector<JsonView> pair = config.Get(key).Items();
+    if (pair.size() != 2) throw config.Get(key).Fail("expected a token and its id");
+    return pair[1].Id();
+  };
+  const int32_t before = id("cls");
+  const int32_t behind = id("sep");
+  return [before, behind](Ids ids) {
+    ids.insert(ids.begin(), before);
+    ids.push_back(behind);
+    return ids;
+  };
+}
+
 PostProcessor MakeSequence(const JsonView& config) {
   std::vector<PostProcessor> steps;
   for (const JsonView& item : config.Get("processors").Items()) {
@@ -60,9 +76,11 @@ PostProcessor MakePostProcessor(const std::optional<JsonView>& config) {
   const std::string& type = config->Get("type").String();
   if (type == "ByteLevel") return nullptr;
   if (type == "TemplateProcessing") return MakeTemplate(*config);
+  if (type == "BertProcessing" || type == "RobertaProcessing") return MakeBert(*config);
   if (type == "Sequence") return MakeSequence(*config);
-  throw RefuseComponent(*config, "post-processor", type,
-                        "TemplateProcessing, ByteLevel and Sequence");
+  throw RefuseComponent(
+      *config, "post-processor", type,
+      "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel and Sequence");
 }
 
 }  // namespace hif8

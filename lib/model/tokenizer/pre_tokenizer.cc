@@ -184,6 +184,14 @@ PreTokenizer MakeMetaspace(const JsonView& config) {
   };
 }
 
+// Words between spaces; every punctuation mark is one.
+PreTokenizer MakeBert(const JsonView& config) {
+  const PreTokenizer words = MakeSplit(SplitRegex(R"(\s+)", config.file()), Behavior::kRemoved);
+  const PreTokenizer marks =
+      MakeSplit(SplitRegex(R"([!-/:-@\[-`{-~]|\p{P})", config.file()), Behavior::kIsolated);
+  return [words, marks](TextPieces pieces) { return marks(words(std::move(pieces))); };
+}
+
 PreTokenizer MakeSequence(const JsonView& config) {
   std::vector<PreTokenizer> steps;
   for (const JsonView& item : config.Get("pretokenizers").Items()) {
@@ -214,9 +222,18 @@ PreTokenizer MakePreTokenizer(const std::optional<JsonView>& config) {
         SplitRegex(R"(\p{N})", config->file()),
         config->BoolOr("individual_digits", false) ? Behavior::kIsolated : Behavior::kContiguous);
   }
+  if (type == "BertPreTokenizer") return MakeBert(*config);
+  if (type == "Whitespace") {
+    return MakeSplit(SplitRegex(R"(\w+|[^\w\s]+)", config->file()), Behavior::kRemoved, true);
+  }
+  if (type == "WhitespaceSplit") {
+    return MakeSplit(SplitRegex(R"(\s+)", config->file()), Behavior::kRemoved);
+  }
   if (type == "Sequence") return MakeSequence(*config);
-  throw RefuseComponent(*config, "pre-tokenizer", type,
-                        "Split, ByteLevel, Metaspace, Digits and Sequence");
+  throw RefuseComponent(
+      *config, "pre-tokenizer", type,
+      "Split, ByteLevel, Metaspace, Digits, BertPreTokenizer, Whitespace, WhitespaceSplit and "
+      "Sequence");
 }
 
 }  // namespace hif8

@@ -16,9 +16,12 @@ std::unique_ptr<Tokenizer> Tokenizer::Load(const std::filesystem::path& checkpoi
   if (std::filesystem::exists(checkpoint_dir / "tokenizer.model", ignored)) {
     return LoadSentencePiece(checkpoint_dir);
   }
+  if (std::filesystem::exists(checkpoint_dir / "vocab.txt", ignored)) {
+    return LoadVocabulary(checkpoint_dir);
+  }
   throw ModelError(
-      "expected a tokenizer.json or a tokenizer.model to turn text into token ids, "
-      "found neither",
+      "expected a tokenizer.json, a tokenizer.model or a vocab.txt to turn text into token ids, "
+      "found none",
       "copy the tokenizer's files beside config.json, or give the data as token ids "
       "(.npy, or .jsonl with input_ids)",
       checkpoint_dir.string());

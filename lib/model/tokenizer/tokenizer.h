@@ -12,9 +12,10 @@ namespace hif8 {
 
 class Tokenizer {
  public:
-  // Reads `tokenizer.json` (type BPE, byte-level or with byte fallback) from the folder, or, where
-  // there is none, `tokenizer.model` (SentencePiece). Throws kModel, naming file and place, when
-  // neither is there, the file is damaged, or it has a component that is not supported.
+  // Reads `tokenizer.json` (type BPE, byte-level or with byte fallback, or WordPiece) from the
+  // folder, or, where there is none, `tokenizer.model` (SentencePiece) or `vocab.txt` (WordPiece).
+  // Throws kModel, naming file and place, when none is there, the file is damaged, or it has a
+  // component that is not supported.
   static std::unique_ptr<Tokenizer> Load(const std::filesystem::path& checkpoint_dir);
 
   virtual ~Tokenizer() = default;

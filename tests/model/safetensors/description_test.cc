@@ -176,7 +176,7 @@ TEST(DescriptionTest, ValuesOfOneBlockOrAnother) {
   EXPECT_EQ(spec.At(0).mask, (MaskSpec{5, 0}));
   EXPECT_EQ(spec.At(1).mask, (MaskSpec{0, 0}));
   EXPECT_TRUE(spec.At(0).local_rope);
-  EXPECT_TRUE(spec.tied);  // beside the object, too
+  EXPECT_TRUE(spec.head.tied);  // beside the object, too
   EXPECT_DOUBLE_EQ(spec.rope.frequencies.at(1), 0.01);
   EXPECT_DOUBLE_EQ(spec.local_rope.frequencies.at(1), 0.1);
 }
