@@ -6,6 +6,7 @@
 #include "formats/hif8.h"
 #include "formats/int8.h"
 #include "formats/mx.h"
+#include "formats/nvfp4.h"
 
 namespace hif8 {
 namespace {
@@ -22,7 +23,7 @@ void AddTo(FormatRegistry* formats, std::initializer_list<Make> makers) {
 FormatRegistry MakeRegistry(bool stored) {
   FormatRegistry formats("number format");
   AddTo(&formats, {MakeHif8Format, MakeFp8E4M3Format, MakeFp8E5M2Format, MakeFp8E4M3BlockFormat,
-                   MakeMxfp8Format, MakeMxfp4Format, MakeInt8Format});
+                   MakeMxfp8Format, MakeMxfp4Format, MakeNvfp4Format, MakeInt8Format});
   if (stored) AddTo(&formats, {MakeFp4Format, MakeInt4Format});
   return formats;
 }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "formats/storage.h"
 #include "formats/table_format.h"
 
 namespace hif8 {
@@ -74,6 +75,10 @@ class Hif8Format final : public TableFormat {
     return "HiFloat8: 38 binades, 4 to 1 significant bits tapering away from 1, ties away";
   }
   float OverflowThreshold() const override { return kOverflow; }
+  const FormatStorage& storage() const override {
+    static const FormatStorage kStorage{.tiles = kUsualTiles};
+    return kStorage;
+  }
   // The largest value with all its significant bits.
   float TokenTarget() const override { return 15.0F; }
   float DefaultTarget() const override { return 16; }

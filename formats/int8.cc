@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/storage.h"
 #include "formats/table_format.h"
 #include "formats/vector_codec.h"
 
@@ -16,9 +17,24 @@ struct Integers {
   std::string_view name, description;
   int bits;
   float least, most;
+  FormatStorage storage;
 };
-constexpr Integers kInt8{"int8", "Symmetric integers, -127 to 127", 8, -127, 127};
-constexpr Integers kInt4{"int4", "Integers of four bits, -8 to 7", 4, -8, 7};
+// Not written for the standard operator: ONNX Runtime takes INT8 weights of a product for an order
+// to round activations to eight bits as well.
+constexpr Integers kInt8{"int8",
+                         "Symmetric integers, -127 to 127",
+                         8,
+                         -127,
+                         127,
+                         {.dtype = DType::kI8,
+                          .onnx_type = "INT8",
+                          .tiles = kUsualTiles,
+                          .operand_type = "int",
+                          .layer_format = "int-quantized"}};
+constexpr Integers kInt4{
+    "int4", "Integers of four bits, -8 to 7",
+    4,      -8,
+    7,      {.dtype = DType::kOpaque, .onnx_type = "INT4", .operand_type = "int"}};
 
 std::vector<float> TableOf(const Integers& integers) {
   const int count = 1 << integers.bits;
@@ -37,6 +53,7 @@ class IntegerFormat final : public TableFormat {
   std::string_view name() const override { return integers_.name; }
   std::string_view description() const override { return integers_.description; }
   int bits() const override { return integers_.bits; }
+  const FormatStorage& storage() const override { return integers_.storage; }
   // Beyond the range of either sign.
   float OverflowThreshold() const override {
     return std::max(-integers_.least, integers_.most) + 0.5F;

@@ -31,17 +31,17 @@ float ThresholdOf(const Minifloat& elements) {
 class MinifloatFormat final : public TableFormat {
  public:
   MinifloatFormat(const Minifloat& elements, std::string name, std::string description,
-                  std::optional<TileScales> tile_scales)
+                  const FormatStorage& storage)
       : TableFormat(TableOf(elements), Ties::kEven),
         elements_(elements),
         name_(std::move(name)),
         description_(std::move(description)),
-        tile_scales_(tile_scales) {}
+        storage_(storage) {}
 
   std::string_view name() const override { return name_; }
   std::string_view description() const override { return description_; }
   int bits() const override { return elements_.bits(); }
-  std::optional<TileScales> tile_scales() const override { return tile_scales_; }
+  const FormatStorage& storage() const override { return storage_; }
   float OverflowThreshold() const override { return ThresholdOf(elements_); }
   float DefaultTarget() const override { return MaxFinite(); }
   uint8_t EncodeOne(float x, Overflow overflow) const override {
@@ -52,7 +52,7 @@ class MinifloatFormat final : public TableFormat {
   Minifloat elements_;
   std::string name_;
   std::string description_;
-  std::optional<TileScales> tile_scales_;
+  FormatStorage storage_;
 };
 
 }  // namespace
@@ -115,9 +115,9 @@ uint8_t Minifloat::Encode(float x, Overflow overflow) const {
 
 std::shared_ptr<const NumberFormat> MakeMinifloatFormat(const Minifloat& elements, std::string name,
                                                         std::string description,
-                                                        std::optional<TileScales> tile_scales) {
+                                                        const FormatStorage& storage) {
   return std::make_shared<MinifloatFormat>(elements, std::move(name), std::move(description),
-                                           tile_scales);
+                                           storage);
 }
 
 }  // namespace hif8

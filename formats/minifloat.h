@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "lib/numeric/number_format.h"
@@ -33,9 +32,9 @@ struct Minifloat {
   uint8_t LargestCode() const;
 };
 
-// Makes a format with such elements; `tile_scales` where the name prescribes them.
-std::shared_ptr<const NumberFormat> MakeMinifloatFormat(
-    const Minifloat& elements, std::string name, std::string description,
-    std::optional<TileScales> tile_scales = std::nullopt);
+// Makes a format with such elements.
+std::shared_ptr<const NumberFormat> MakeMinifloatFormat(const Minifloat& elements, std::string name,
+                                                        std::string description,
+                                                        const FormatStorage& storage);
 
 }  // namespace hif8

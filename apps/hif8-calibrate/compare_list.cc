@@ -31,11 +31,9 @@ class ListParser {
 
  private:
   void AddRule(const std::string& format, const std::string& rule) {
-    const std::optional<TileScales> tiles = context_.formats.Get(format).tile_scales();
-    if (tiles && tiles->encoding == ScaleEncoding::kE8M0) {
+    if (context_.formats.Get(format).ScalesFollowAmax()) {
       throw UsageError("--compare: '" + format + ":" + rule + "': the scales of " + format +
-                           " are powers of two that follow from the largest magnitude of each "
-                           "group, whatever the rule",
+                           " follow from the largest magnitude of each group, whatever the rule",
                        "give '" + format + "'");
     }
     if (rule != "all") return Add(format, &context_.rules.Get(rule));

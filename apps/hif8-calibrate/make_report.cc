@@ -16,7 +16,7 @@ OperandReport Planned(const OperandPlan& plan) {
   report.format = plan.format->name();
   report.granularity = NameOf(plan.config.granularity);
   // E8M0 scales follow from the format.
-  if (plan.format->scale_encoding() == ScaleEncoding::kFp32) report.target = plan.config.target;
+  if (plan.format->scale_encoding() != ScaleEncoding::kE8M0) report.target = plan.config.target;
   if (!plan.note.empty()) report.notes.push_back(plan.note);
   return report;
 }
@@ -45,7 +45,7 @@ OperandReport ActivationReport(const OperandPlan& plan, const ActivationScale& s
                                const ErrorMetrics* error) {
   OperandReport report = Planned(plan);
   if (error != nullptr) SetMeasured(*error, &report);
-  if (!plan.dynamic) {
+  if (plan.HasStaticScale()) {
     report.scale = scale.choice.scale;
     report.target = scale.choice.target;
   }

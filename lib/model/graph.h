@@ -31,11 +31,9 @@ inline constexpr std::string_view kNetworkDomain = "calibration.network";
 inline constexpr std::string_view kGatedDeltaRuleOp = "GatedDeltaRule";
 
 // Attributes of the operators that round to a format's grid with scales found in the data: the
-// dimension that readers sum over, elements of it that share a scale, how scales are stored, and
-// the rest of TileScaling.
+// dimension that readers sum over, elements of it that share a scale, and the rest of TileScaling.
 inline constexpr std::string_view kAxisAttribute = "axis";
 inline constexpr std::string_view kTileAttribute = "tile";
-inline constexpr std::string_view kE8M0Attribute = "e8m0";
 inline constexpr std::string_view kPowerOfTwoAttribute = "power_of_two";
 inline constexpr std::string_view kTargetAttribute = "target";
 

@@ -84,6 +84,7 @@ struct EncodedWeight {
   TileLayout layout;           // which codes share a scale
   std::vector<float> scales;   // layout.scale_count()
   std::vector<uint8_t> codes;  // layout.size()
+  float global_scale = 1;      // see lib/numeric/scale_codes.h; the scales are divided by it
 };
 
 }  // namespace hif8

@@ -22,22 +22,36 @@ std::unique_ptr<StoredModel> OpenStoredModel(const std::filesystem::path& path,
   return OpenStoredCheckpoint(path, formats);
 }
 
-bool FindTiles(const Shape& codes, const Shape& scales, const Shape& block, TileLayout* tiles) {
+bool FindTiles(const Shape& codes, const Shape& scales, std::span<const int64_t> edges,
+               TileLayout* tiles) {
   *tiles = TileLayout::PerTensor(codes);
   if (ElementCount(scales) == 1) return true;
   Shape shape = scales;
   if (shape.size() + 1 == codes.size()) shape.push_back(1);  // one for each row
   if (shape.size() != codes.size()) return false;
   for (size_t i = 0; i < codes.size(); ++i) {
-    const size_t from_end = codes.size() - i;
-    const int64_t edge = from_end <= block.size() ? block[block.size() - from_end] : 1;
     if (shape[i] == codes[i]) {
       tiles->tile[i] = 1;
     } else if (shape[i] != 1) {
-      tiles->tile[i] = std::clamp<int64_t>(edge, 1, std::max<int64_t>(codes[i], 1));
+      const auto fits = [&](int64_t edge) { return (codes[i] + edge - 1) / edge == shape[i]; };
+      const auto edge = std::ranges::find_if(edges, fits);
+      if (edge == edges.end()) return false;
+      tiles->tile[i] = *edge;
     }
   }
   return tiles->scale_shape() == shape;
+}
+
+std::vector<int64_t> TileEdges(const FormatRegistry& formats) {
+  std::vector<int64_t> edges;
+  for (const std::string& name : formats.names()) {
+    for (const TileScales& tiles : formats.Get(name).storage().tiles) {
+      for (const size_t edge : {tiles.weight.rows, tiles.weight.inputs}) {
+        if (edge > 1) edges.push_back(static_cast<int64_t>(edge));
+      }
+    }
+  }
+  return edges;
 }
 
 TensorPieces::TensorPieces(const StoredModel& model, size_t index, const FormatRegistry& formats)

@@ -69,10 +69,13 @@ std::unique_ptr<StoredModel> OpenStoredModel(const std::filesystem::path& path,
                                              const FormatRegistry& formats,
                                              const ConstantEvaluator& evaluate = nullptr);
 
-// Tiles by the shapes of codes and scales: dimension by dimension one scale for all, one for each,
-// or (the last two) one for every block of `block` elements; a single scale for everything. False
-// when the shapes do not fit together.
-bool FindTiles(const Shape& codes, const Shape& scales, const Shape& block, TileLayout* tiles);
+// Finds tiles by the shapes of codes and scales: one scale for everything, or dimension by
+// dimension one scale for all, one for each, or one for as many elements as the first of `edges`
+// says that gives that number of scales. False when the shapes do not fit together.
+bool FindTiles(const Shape& codes, const Shape& scales, std::span<const int64_t> edges,
+               TileLayout* tiles);
+// Returns the edges of all tiles that the formats can have.
+std::vector<int64_t> TileEdges(const FormatRegistry& formats);
 
 // A tensor's values as fp32, or as stored where they are floats, run by run along its first
 // dimension, so that memory does not grow with the tensor.

@@ -5,6 +5,18 @@
 
 namespace hif8 {
 
+const FormatStorage& NumberFormat::storage() const {
+  static const FormatStorage kPlain;
+  return kPlain;
+}
+
+const TileScales* NumberFormat::TilesFor(Granularity granularity) const {
+  for (const TileScales& tiles : storage().tiles) {
+    if (tiles.granularity == granularity) return &tiles;
+  }
+  return OwnTiles();
+}
+
 float NumberFormat::MaxFinite() const {
   float most = 0;
   for (const float value : DecodeTable()) {

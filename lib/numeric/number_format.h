@@ -3,13 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "lib/core/dtype.h"
 #include "lib/core/registry.h"
+#include "lib/numeric/scale_layout.h"
 
 namespace hif8 {
 
@@ -33,27 +33,50 @@ struct ScaleOperand {
 // Says how scales are stored, and so which values they can take.
 enum class ScaleEncoding {
   kFp32,  // any normal fp32
-  kE8M0   // a power of two, 2^-127 ... 2^127
+  kE8M0,  // a power of two, 2^-127 ... 2^127
+  kCodes  // a number of another format, divided by one fp32 number of the whole tensor
 };
 
-// Scales that belong to a format by its name: one per tile of outputs x inputs of a weight, and of
-// rows x inputs of an activation. "Inputs" is the axis that the layer sums over.
+// One scale per tile of outputs x inputs of a weight, and of rows x inputs of an activation.
+// "Inputs" is the axis that the layer sums over.
 struct TileScales {
   struct Tile {
     size_t rows;
     size_t inputs;
     bool operator==(const Tile&) const = default;
   };
+  Granularity granularity;  // what recipes call such tiles: kGroup or kBlock
   Tile weight;
   Tile activation;
-  ScaleEncoding encoding;
 };
 
-// The usual tiles: groups (OCP MX) of weights and activations, blocks of weights and of activations
-// (DeepSeek-V3).
-inline constexpr TileScales::Tile kGroupTile{1, 32};
-inline constexpr TileScales::Tile kWeightBlock{128, 128};
-inline constexpr TileScales::Tile kActivationBlock{1, 128};
+class NumberFormat;
+
+// Says how files hold codes and scales of a format: writers and readers ask it, in the place of the
+// format's name.
+struct FormatStorage {
+  // The safetensors type of a code, or of two where codes are packed. kU8: no type says whose codes
+  // they are, a file has to; kOpaque: such files have no type for them.
+  DType dtype = DType::kU8;
+  // ONNX's name of the element type; empty where there is none.
+  std::string_view onnx_type = {};
+  // The first operator set whose DequantizeLinear decodes them when they are written; 0: a function
+  // of the format's own does.
+  int64_t onnx_opset = 0;
+
+  ScaleEncoding scale_encoding = ScaleEncoding::kFp32;
+  const NumberFormat* scale_format = nullptr;  // of kCodes; outlives the format
+  // The tiles that a recipe's granularity may ask for, the usual ones first.
+  std::span<const TileScales> tiles = {};
+  // Scales always belong to one of these tiles: the first where the recipe asks for none of them.
+  bool tiled = false;
+
+  // compressed-tensors' names: the type of an operand, the format of a layer with such weights
+  // (empty: the format's name and "-quantized"), the type of scales where it has to be said.
+  std::string_view operand_type = "float";
+  std::string_view layer_format = {};
+  std::string_view scale_dtype = {};
+};
 
 class NumberFormat {
  public:
@@ -64,11 +87,20 @@ class NumberFormat {
   // Returns one line for --list formats.
   virtual std::string_view description() const = 0;
   virtual int bits() const { return 8; }
-  // Returns the scales that the name prescribes; nothing where the recipe's granularity decides.
-  virtual std::optional<TileScales> tile_scales() const { return std::nullopt; }
-  ScaleEncoding scale_encoding() const {
-    return tile_scales() ? tile_scales()->encoding : ScaleEncoding::kFp32;
-  }
+  // Returns whether files hold two codes a byte.
+  bool packed() const { return bits() == 4; }
+  // Says how files hold codes and scales.
+  virtual const FormatStorage& storage() const;
+  ScaleEncoding scale_encoding() const { return storage().scale_encoding; }
+  // Returns whether a scale follows from its tile's largest magnitude, whatever the scale rule.
+  bool ScalesFollowAmax() const { return scale_encoding() != ScaleEncoding::kFp32; }
+  // Returns whether the scales of a tensor are stored over one number, see scale_codes.h.
+  bool HasGlobalScale() const { return scale_encoding() == ScaleEncoding::kCodes; }
+  // Returns the tiles of that granularity; the usual ones where scales always belong to tiles; null
+  // where there are none.
+  const TileScales* TilesFor(Granularity granularity) const;
+  // Returns the usual tiles where scales always belong to tiles, else null.
+  const TileScales* OwnTiles() const { return storage().tiled ? &storage().tiles[0] : nullptr; }
   // Returns the value of every code, 2^bits() of them; NaN and infinities included. The primary
   // definition: limits follow from it.
   virtual std::span<const float> DecodeTable() const = 0;
@@ -108,5 +140,15 @@ class NumberFormat {
 };
 
 using FormatRegistry = Registry<NumberFormat>;
+
+// Returns the first format that `holds` is true of, or null.
+template <typename Holds>
+const NumberFormat* FindFormat(const FormatRegistry& formats, const Holds& holds) {
+  for (const std::string& name : formats.names()) {
+    const NumberFormat& format = formats.Get(name);
+    if (holds(format)) return &format;
+  }
+  return nullptr;
+}
 
 }  // namespace hif8

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/numeric/scale_codes.h"
+
 namespace hif8 {
 namespace {
 
@@ -17,7 +19,9 @@ float FiniteAmax(std::span<const float> values) {
 }  // namespace
 
 float TileScaling::ScaleOf(float amax, const NumberFormat& format) const {
-  if (encoding == ScaleEncoding::kE8M0) return E8M0Value(E8M0FromAmax(amax, format));
+  if (format.ScalesFollowAmax()) {
+    return ScaleValue(format, ScaleCodeFromAmax(format, amax, target, global_scale), global_scale);
+  }
   if (!(amax > 0)) return 1;
   const float scale = std::max(amax / target, std::numeric_limits<float>::min());
   return power_of_two ? CeilPowerOfTwo(scale) : scale;

@@ -16,11 +16,12 @@ inline constexpr size_t kWholeEdge = std::numeric_limits<int64_t>::max();
 
 struct TileScaling {
   TileScales::Tile tile{1, kWholeEdge};
-  ScaleEncoding encoding = ScaleEncoding::kFp32;
-  float target = 1;           // kFp32: the magnitude that the largest one is mapped to
-  bool power_of_two = false;  // kFp32: rounded up to a power of two
+  float target = 1;           // the magnitude that the largest one is mapped to; not of E8M0
+  bool power_of_two = false;  // any fp32 scales are rounded up to a power of two
+  float global_scale = 1;     // of formats whose scales are codes, see lib/numeric/scale_codes.h
 
-  // kFp32: amax / target, a normal number; 1 when amax is 0. kE8M0: see E8M0FromAmax.
+  // Returns amax / target, a normal number, or 1 when amax is 0; of formats whose scales are not
+  // any fp32, the scale that they take instead.
   float ScaleOf(float amax, const NumberFormat& format) const;
 };
 

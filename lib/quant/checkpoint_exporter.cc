@@ -19,7 +19,7 @@ class Written : public WrittenWeights {
   WrittenWeight Read(int weight) const override {
     const WeightPlan& plan = plan_.weights.at(weight);
     const std::string& name = checkpoint_->weights()[static_cast<size_t>(weight)].name;
-    return ReadWrittenWeight(*FileOf(weight), name, std::string(plan.format->name()), plan.layout);
+    return ReadWrittenWeight(*FileOf(weight), name, *plan.format, plan.layout);
   }
 
  private:
@@ -39,28 +39,26 @@ class Written : public WrittenWeights {
 };
 
 DType ScaleDTypeOf(const WeightPlan& weight) {
-  if (weight.format->scale_encoding() == ScaleEncoding::kE8M0) return DType::kU8;
+  const NumberFormat* codes = weight.format->storage().scale_format;
+  if (weight.format->ScalesFollowAmax()) return codes ? codes->storage().dtype : DType::kU8;
   return weight.params.scale_dtype == ScaleDType::kBF16 ? DType::kBF16 : DType::kF32;
 }
 
 LayerScheme SchemeOf(const Layer& layer, const QuantPlan& plan) {
   LayerScheme scheme;
   const WeightPlan& weight = plan.weights.at(layer.weight);
-  scheme.weight_format = weight.format->name();
-  scheme.weight_bits = weight.format->bits();
+  scheme.weight_format = weight.format;
   scheme.weight_granularity = weight.config.granularity;
   scheme.weight_tile = weight.tile;
   scheme.scale_dtype = ScaleDTypeOf(weight);
   const auto input = plan.activations.find(layer.activation);
   if (input != plan.activations.end()) {
     const OperandPlan& operand = input->second;
-    scheme.input_format = operand.format->name();
-    scheme.input_bits = operand.format->bits();
+    scheme.input_format = operand.format;
     scheme.input_granularity = operand.config.granularity;
-    scheme.input_dynamic = !operand.NeedsData();
+    scheme.input_dynamic = operand.dynamic.has_value() || !operand.NeedsData();
     if (operand.dynamic) {
       scheme.input_tile = operand.dynamic->tile;
-      scheme.input_e8m0 = operand.dynamic->encoding == ScaleEncoding::kE8M0;
     }
   }
   return scheme;
@@ -87,8 +85,9 @@ CheckpointPlan CheckpointExporter::MakeCheckpointPlan(
       result.cache_scales[index] = scale(layer);
       continue;
     }
-    result.layers[index] = SchemeOf(layer, plan);
-    if (!result.layers[index].input_dynamic) result.input_scales[index] = scale(layer);
+    const LayerScheme& scheme = result.layers[index] = SchemeOf(layer, plan);
+    const bool global = scheme.input_format != nullptr && scheme.input_format->HasGlobalScale();
+    if (global || !scheme.input_dynamic) result.input_scales[index] = scale(layer);
   }
   return result;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/core/memory.h"
+#include "lib/numeric/scale_codes.h"
 #include "lib/numeric/tile_scaling.h"
 #include "lib/quant/weight_quantizer.h"
 
@@ -26,10 +27,11 @@ ScaleParams ParamsFor(const OperandPlan& plan, const NumberFormat& format) {
 // format.
 std::optional<TileScaling> DynamicScaling(const NumberFormat& format, const ScaleParams& params,
                                           const OperandPlan& plan) {
-  if (const std::optional<TileScales> tiles = format.tile_scales()) {
-    return TileScaling{tiles->activation, tiles->encoding, format.DefaultTarget()};
+  if (const TileScales* tiles = format.OwnTiles()) {
+    if (&format == plan.format) return plan.dynamic;
+    return TileScaling{tiles->activation, format.DefaultTarget()};
   }
-  if (!plan.dynamic || plan.format->tile_scales()) return std::nullopt;
+  if (!plan.dynamic || plan.format->storage().tiled) return std::nullopt;
   TileScaling scaling = *plan.dynamic;
   scaling.target = ResolveTarget(format, params);
   return scaling;
@@ -97,16 +99,18 @@ std::optional<FakeQuantize> FormatComparison::MakeRounding(
   const NumberFormat& format = *choice.format;
   const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *operand.rule;
   const ScaleParams params = ParamsFor(operand, format);
-  if (cached && format.tile_scales()) return {};  // a cache has one static scale
+  const auto known = written.find(index);
+  const bool own = choice.rule == nullptr && &format == operand.format && known != written.end();
+  if (cached && format.storage().tiled) return {};  // a cache has one static scale
   if (choice.rule != nullptr && cached && !rule.traits().caches) return {};
   if (std::optional<TileScaling> dynamic = DynamicScaling(format, params, operand)) {
     const bool mixed = model_.activations()[static_cast<size_t>(index)].mixed_axes;
     if (mixed || (choice.rule != nullptr && !rule.traits().tiles)) return {};
+    if (own) return operand.With(known->second.choice);
+    dynamic->global_scale = GlobalScale(format, record.amax(), dynamic->target);
     return FakeQuantize{&format, 1, {}, dynamic};
   }
   if (rule.traits().needs_data && record.count() == 0) return {};
-  const auto known = written.find(index);
-  const bool own = choice.rule == nullptr && &format == operand.format && known != written.end();
   const ScaleChoice chosen = own ? known->second.choice : rule.Solve(record, format, params);
   FakeQuantize rounding{&format, chosen.scale, {}, {}};
   if (operand.config.clip && rule.traits().needs_data) rounding.clip = chosen.reference;
@@ -129,16 +133,16 @@ EncodedWeight FormatComparison::Encoded(const TensorView& tensor, int index,
   const NumberFormat& format = *choice.format;
   const Weight& weight = model_.weights()[static_cast<size_t>(index)];
   const WeightPlan& plan = plan_.weights.at(index);
-  const std::optional<TileScales> tiles = format.tile_scales();
-  // The plan's own layout belongs to its format where that prescribes one.
-  const bool prescribed = plan.format->tile_scales().has_value();
-  const TileLayout layout = tiles        ? WeightTiles(weight.channels, tiles->weight)
-                            : prescribed ? TileLayout(weight.channels)
-                                         : plan.layout;
+  // Tiles belong to a format where it always has them.
+  const TileScales* tiles = format.OwnTiles();
+  const bool own = &format == plan.format || (tiles == nullptr && !plan.format->storage().tiled);
+  const TileLayout layout = own                ? plan.layout
+                            : tiles != nullptr ? WeightTiles(weight.channels, tiles->weight)
+                                               : TileLayout(weight.channels);
   const Calibrator& rule = choice.rule != nullptr ? *choice.rule : *plan.rule;
   WeightScales solved =
       SolveWeight(weight.name, tensor, layout, rule, format, ParamsFor(plan, format));
-  return EncodeWeight(tensor, layout, std::move(solved.scales), format);
+  return EncodeWeight(tensor, layout, std::move(solved.scales), format, solved.global_scale);
 }
 
 void FormatComparison::CompareWeights() {

@@ -9,8 +9,8 @@ namespace {
 
 class Written : public WrittenWeights {
  public:
-  Written(const OnnxModel& model, const std::filesystem::path& dir)
-      : model_(model), artifact_(OnnxArtifact::Open(dir)) {}
+  Written(const OnnxModel& model, const FormatRegistry& formats, const std::filesystem::path& dir)
+      : model_(model), artifact_(OnnxArtifact::Open(dir, formats)) {}
 
   WrittenWeight Read(int weight) const override {
     return WrittenWeight(artifact_->ReadCodes(model_.weights()[static_cast<size_t>(weight)].name));
@@ -35,7 +35,7 @@ uint64_t OnnxExporter::Write(const ExportRequest& request, const std::filesystem
   if (request.finished) {
     std::vector<int> weights;
     for (const auto& [index, how] : request.plan.weights) weights.push_back(index);
-    request.finished(std::make_shared<const Written>(model_, dir), std::move(weights));
+    request.finished(std::make_shared<const Written>(model_, formats_, dir), std::move(weights));
   }
   return bytes;
 }

@@ -201,7 +201,7 @@ class Pipeline {
 
   ScaleChoice SolveActivation(int index, const TensorStats& record) const {
     const OperandPlan& operand = result_.plan.activations.at(index);
-    if (operand.dynamic) return {};  // scales that are found at run time leave nothing to solve
+    if (!operand.HasStaticScale()) return {};
     const bool by_output =
         in_.config.mse.objective == MseObjective::kOutput && operand.rule->search() != nullptr;
     if (by_output && objective_) {
@@ -324,13 +324,13 @@ class Pipeline {
     WeightScales solved =
         SolveWeight(info.name, values, plan.layout, *plan.rule, *plan.format, plan.params);
     result->note = plan.note.empty() ? solved.note : plan.note;
-    if (compensation_ && plan.config.rounding == WeightRounding::kCompensated) {
-      std::vector<uint8_t> codes =
-          compensation_->Round(index, values, solved.scales, &result->note);
-      return {std::string(plan.format->name()), plan.layout, std::move(solved.scales),
-              std::move(codes)};
+    if (!compensation_ || plan.config.rounding != WeightRounding::kCompensated) {
+      return EncodeWeight(values, plan.layout, std::move(solved.scales), *plan.format,
+                          solved.global_scale);
     }
-    return EncodeWeight(values, plan.layout, std::move(solved.scales), *plan.format);
+    std::vector<uint8_t> codes = compensation_->Round(index, values, solved.scales, &result->note);
+    return {std::string(plan.format->name()), plan.layout, std::move(solved.scales),
+            std::move(codes), solved.global_scale};
   }
 
   void Apply(const std::filesystem::path& dir) {

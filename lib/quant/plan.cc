@@ -63,16 +63,20 @@ std::string KeptBecause(const Layer& layer, const QuantConfig& config, const Lay
   return rules.KeptBecause(layer.name);
 }
 
-// What the tiles of a format are called in recipes.
-Granularity GranularityOf(TileScales::Tile tile) {
-  return tile.inputs == kGroupTile.inputs ? Granularity::kGroup : Granularity::kBlock;
-}
-TileScales::Tile WeightTile(Granularity granularity) {
-  return granularity == Granularity::kBlock ? kWeightBlock : kGroupTile;
-}
-TileScales::Tile ActivationTile(Granularity granularity) {
-  if (granularity == Granularity::kToken) return {1, kWholeEdge};
-  return granularity == Granularity::kBlock ? kActivationBlock : kGroupTile;
+// Returns the format's tiles for the granularity; null where scales do not belong to tiles. Throws
+// kUsage when the recipe asks for tiles that the format does not have.
+const TileScales* TilesOf(const NumberFormat& format, Granularity asked, const char* operand) {
+  const TileScales* tiles = format.TilesFor(asked);
+  const bool tiled = asked == Granularity::kGroup || asked == Granularity::kBlock;
+  if (!tiled || (tiles != nullptr && tiles->granularity == asked)) return tiles;
+  std::string known;
+  for (const TileScales& own : format.storage().tiles) {
+    known += (known.empty() ? "" : ", ") + std::string(NameOf(own.granularity));
+  }
+  throw UsageError(std::string(operand) + " of format '" + std::string(format.name()) +
+                       "' with granularity " + std::string(NameOf(asked)) +
+                       ": this format has no such scales",
+                   known.empty() ? "use another format" : "use granularity " + known);
 }
 
 class Planner {
@@ -170,13 +174,13 @@ class Planner {
   }
 
   WeightPlan MakeWeight(const Weight& weight, OperandConfig config) const {
-    const std::optional<TileScales> tiles = context_.formats.Get(config.format).tile_scales();
-    if (tiles) {
-      config.granularity = GranularityOf(tiles->weight);
-      if (tiles->encoding == ScaleEncoding::kE8M0 && !Rule(config).traits().tiles) {
+    const NumberFormat& format = context_.formats.Get(config.format);
+    const TileScales* tiles = TilesOf(format, config.granularity, "weights");
+    if (tiles != nullptr) {
+      config.granularity = tiles->granularity;
+      if (format.ScalesFollowAmax() && !Rule(config).traits().tiles) {
         throw UsageError("weights of format '" + config.format + "' with rule '" + config.rule +
-                             "': its scales are powers of two that follow from the largest "
-                             "magnitude of each group",
+                             "': its scales follow from the largest magnitude of each group",
                          "use rule " + std::string(TileRule().name()) + " for these layers");
       }
     }
@@ -190,30 +194,33 @@ class Planner {
     plan.note = weight.note;
     plan.layout = weight.channels;
     if (config.granularity != Granularity::kChannel) {
-      plan.tile = tiles ? tiles->weight : WeightTile(config.granularity);
+      plan.tile = tiles->weight;
       plan.layout = WeightTiles(weight.channels, plan.tile);
     }
     return plan;
   }
 
   OperandPlan MakeCache(const OperandConfig& config) const {
-    if (!context_.formats.Get(config.format).tile_scales()) return MakeOperand(config);
+    if (!context_.formats.Get(config.format).storage().tiled) return MakeOperand(config);
     throw UsageError(
         "kv_cache of format '" + config.format + "': caches have one static scale",
         "use a format with a scale per tensor, such as '" + context_.formats.names().front() + "'");
   }
 
   OperandPlan MakeActivation(const Activation& activation, OperandConfig config) const {
-    const std::optional<TileScales> tiles = context_.formats.Get(config.format).tile_scales();
-    if (tiles) {
-      config.granularity = GranularityOf(tiles->activation);
+    const NumberFormat& format = context_.formats.Get(config.format);
+    const TileScales* tiles = TilesOf(format, config.granularity, "activations");
+    const bool coded = format.HasGlobalScale();
+    if (format.storage().tiled) {
+      config.granularity = tiles->granularity;
       // Scales that belong to the format need no data, which is all that `cast` asks for.
-      if (!Rule(config).traits().needs_data) config.rule = TileRule().name();
+      if (!coded && !Rule(config).traits().needs_data) config.rule = TileRule().name();
+    } else if (!Rule(config).traits().needs_data) {
+      config.granularity = Granularity::kTensor;
     }
-    if (!Rule(config).traits().needs_data) config.granularity = Granularity::kTensor;
     OperandPlan plan = MakeOperand(config);
     if (config.granularity == Granularity::kTensor) return plan;
-    if (!plan.rule->traits().tiles) {
+    if (!plan.rule->traits().tiles && (!coded || plan.rule->traits().needs_data)) {
       throw UsageError("activations of format '" + config.format + "' with granularity " +
                            std::string(NameOf(config.granularity)) + " and rule '" + config.rule +
                            "': such scales are found when the model runs",
@@ -226,9 +233,11 @@ class Planner {
                            std::string(NameOf(config.granularity)) + " would suit one of them only",
                        "keep one of these layers, or use granularity tensor for them");
     }
-    plan.dynamic = TileScaling{tiles ? tiles->activation : ActivationTile(config.granularity),
-                               tiles ? tiles->encoding : ScaleEncoding::kFp32,
-                               ResolveTarget(*plan.format, plan.params), config.power_of_two};
+    plan.dynamic =
+        TileScaling{tiles != nullptr ? tiles->activation : TileScales::Tile{1, kWholeEdge},
+                    ResolveTarget(format, plan.params), config.power_of_two};
+    if (coded)
+      plan.params.target = plan.dynamic->target * format.storage().scale_format->MaxFinite();
     return plan;
   }
 
@@ -267,15 +276,20 @@ std::string UnusableBecause(const TensorStats& stats) {
 
 FakeQuantize OperandPlan::With(const ScaleChoice& choice) const {
   FakeQuantize how{format, choice.scale, {}, dynamic};
-  if (config.clip && NeedsData()) how.clip = choice.reference;
+  if (dynamic) {
+    how.dynamic->global_scale = 1 / choice.scale;
+  } else if (config.clip && NeedsData()) {
+    how.clip = choice.reference;
+  }
   return how;
 }
 
 uint64_t StoredBytes(const WeightPlan& plan) {
-  const bool power = plan.format->scale_encoding() == ScaleEncoding::kE8M0;
-  const size_t scale = power ? 1 : plan.params.scale_dtype == ScaleDType::kBF16 ? 2 : 4;
+  const bool bf16 = plan.params.scale_dtype == ScaleDType::kBF16;
+  const size_t scale = plan.format->ScalesFollowAmax() ? 1 : bf16 ? 2 : 4;
+  const size_t global = plan.format->HasGlobalScale() ? 4 : 0;
   const uint64_t code_bits = plan.layout.size() * static_cast<uint64_t>(plan.format->bits());
-  return (code_bits + 7) / 8 + plan.layout.scale_count() * scale;
+  return (code_bits + 7) / 8 + plan.layout.scale_count() * scale + global;
 }
 
 std::vector<bool> QuantPlan::QuantizedLayers() const {

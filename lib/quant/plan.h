@@ -24,11 +24,14 @@ struct OperandPlan {
   OperandConfig config;
   ScaleParams params;
   std::string note;  // why it is coarser than asked, or empty
-  // Activations: scales are found when the model runs, one per tile; there is no static one.
+  // Activations: scales are found when the model runs, one per tile.
   std::optional<TileScaling> dynamic;
 
-  // The scale must come from calibration data.
-  bool NeedsData() const { return !dynamic && rule->traits().needs_data; }
+  // Returns whether one scale is chosen before the model runs: the operand's, or the one that the
+  // scales of its tiles are stored over.
+  bool HasStaticScale() const { return !dynamic || format->HasGlobalScale(); }
+  // Returns whether that scale must come from calibration data.
+  bool NeedsData() const { return HasStaticScale() && rule->traits().needs_data; }
   // Returns how an activation is fake-quantized with a scale that was chosen for it.
   FakeQuantize With(const ScaleChoice& choice) const;
 };

@@ -21,7 +21,7 @@ CalibratedLayer MakeEntry(const Model& model, const Layer& layer, const Pipeline
     if (written != result.weights.end()) entry.weight_hash = written->second.scales_hash;
   }
   for (const int index : {layer.activation, layer.second_activation}) {
-    if (index < 0 || result.plan.activations.at(index).dynamic) continue;
+    if (index < 0 || !result.plan.activations.at(index).HasStaticScale()) continue;
     entry.inputs.emplace_back(model.activations()[static_cast<size_t>(index)].name,
                               result.activations.at(index));
   }
@@ -61,7 +61,7 @@ void TakeScalesFrom(const std::filesystem::path& file, const Model& model, Pipel
              &result->plan);
   for (const auto& [index, operand] : result->plan.activations) {
     const std::string& name = model.activations()[static_cast<size_t>(index)].name;
-    if (operand.dynamic) {
+    if (!operand.HasStaticScale()) {
       result->activations[index].rule = operand.rule->name();
       continue;
     }

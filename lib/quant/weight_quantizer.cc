@@ -10,6 +10,8 @@
 
 #include "lib/core/error.h"
 #include "lib/core/parallel.h"
+#include "lib/numeric/scale_codes.h"
+#include "lib/numeric/tile_scaling.h"
 #include "lib/numeric/vector_kernels.h"
 
 namespace hif8 {
@@ -151,20 +153,23 @@ void MeasureRun(std::span<const float> x, ScaleOperand scale, float threshold,
 WeightScales SolveWeight(const std::string& name, const FloatSource& weight,
                          const TileLayout& layout, const Calibrator& rule,
                          const NumberFormat& format, const ScaleParams& params) {
-  const bool power = format.scale_encoding() == ScaleEncoding::kE8M0;
+  const bool by_tile = format.ScalesFollowAmax();
+  TileScaling scaling{.target = ResolveTarget(format, params)};
   std::vector<ScaleChoice> choices(layout.scale_count());
   std::atomic<bool> finite = true;
   const size_t run = RunOf(layout);
   const AmaxSolver* const by_amax = rule.amax_solver();
-  if (power || by_amax != nullptr) {
+  if (by_tile || by_amax != nullptr) {
     const std::vector<uint32_t> largest = LargestOfTiles(weight, layout);
     finite = std::all_of(largest.begin(), largest.end(),
                          [](uint32_t bits) { return bits < kInfinityBits; });
+    const uint32_t most = largest.empty() ? 0 : *std::ranges::max_element(largest);
+    scaling.global_scale = GlobalScale(format, std::bit_cast<float>(most), scaling.target);
     for (size_t index = 0; finite && index < choices.size(); ++index) {
       const auto amax = std::bit_cast<float>(largest[index]);
-      if (power) {
+      if (by_tile) {
         choices[index].amax = amax;
-        choices[index].scale = E8M0Value(E8M0FromAmax(amax, format));
+        choices[index].scale = scaling.ScaleOf(amax, format);
       } else {
         choices[index] = by_amax->SolveAmax(amax, format, params);
       }
@@ -185,6 +190,7 @@ WeightScales SolveWeight(const std::string& name, const FloatSource& weight,
   }
   if (!finite) ThrowNonFinite(name, weight);
   WeightScales result;
+  result.global_scale = scaling.global_scale;
   result.scales.reserve(choices.size());
   for (const ScaleChoice& choice : choices) {
     result.scales.push_back(choice.scale);
@@ -195,8 +201,9 @@ WeightScales SolveWeight(const std::string& name, const FloatSource& weight,
 }
 
 EncodedWeight EncodeWeight(const FloatSource& weight, const TileLayout& layout,
-                           std::vector<float> scales, const NumberFormat& format) {
-  EncodedWeight encoded{std::string(format.name()), layout, std::move(scales), {}};
+                           std::vector<float> scales, const NumberFormat& format,
+                           float global_scale) {
+  EncodedWeight encoded{std::string(format.name()), layout, std::move(scales), {}, global_scale};
   encoded.codes.resize(layout.size());
   EncodeTiles(format, weight, layout, encoded.scales, encoded.codes);
   return encoded;

@@ -16,20 +16,21 @@ namespace hif8 {
 // Scales of a weight, one per scale index of the layout, and what the report says about them.
 struct WeightScales {
   std::vector<float> scales;
-  float amax = 0;    // over the whole tensor
-  std::string note;  // the first fallback that a channel took, or empty
+  float global_scale = 1;  // as in EncodedWeight
+  float amax = 0;          // over the whole tensor
+  std::string note;        // the first fallback that a channel took, or empty
 };
 
 // Throws kModel naming `name` and the element index when a value is not finite.
-// Formats whose scales are powers of two take them from each tile as the format says, whatever the
-// rule.
+// Scales that follow from the largest magnitude are found as the format says, whatever the rule.
 WeightScales SolveWeight(const std::string& name, const FloatSource& weight,
                          const TileLayout& layout, const Calibrator& rule,
                          const NumberFormat& format, const ScaleParams& params);
 
 // codes[i] = format.encode(weight[i] / its scale), in the weight's own element order.
 EncodedWeight EncodeWeight(const FloatSource& weight, const TileLayout& layout,
-                           std::vector<float> scales, const NumberFormat& format);
+                           std::vector<float> scales, const NumberFormat& format,
+                           float global_scale = 1);
 
 // The decoded values, in the weight's own element order; `values` holds layout.size() elements.
 void DecodeWeight(const EncodedWeight& encoded, const NumberFormat& format,

@@ -145,9 +145,8 @@ std::vector<std::string> KeysOf(const std::string& operand) {
 std::string RuleOf(const std::string& key, const ComparedChoice& choice,
                    const FormatRegistry& formats) {
   const NumberFormat* format = formats.Find(choice.format);
-  const auto tiles = format != nullptr ? format->tile_scales() : std::nullopt;
-  if (!tiles) return choice.rule;
-  const bool by_magnitude = key == "activations" || tiles->encoding == ScaleEncoding::kE8M0;
+  if (format == nullptr || !format->storage().tiled) return choice.rule;
+  const bool by_magnitude = key == "activations" || format->ScalesFollowAmax();
   return by_magnitude ? "max" : choice.rule;
 }
 
@@ -267,8 +266,8 @@ std::vector<Advice> Advise(const Report& report, const FormatRegistry& formats, 
   if (rows.empty()) {
     throw UsageError(
         "the report compares nothing that advice could be drawn from",
-        "run hif8-calibrate again with --compare all, or with the names of formats and rules, such "
-        "as --compare mxfp8,hif8:mse");
+        "run hif8-calibrate again with --compare all, or with names of formats and rules, such as "
+        "--compare FORMAT,FORMAT:RULE");
   }
   std::erase_if(rows, [&](const Row& row) { return Written(report, row) == nullptr; });
   std::vector<Advice> all;

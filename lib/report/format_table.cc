@@ -98,7 +98,7 @@ std::map<std::string, Measured> Means(const Selected& selected, const std::strin
 std::string FormatTable(const Report& report, std::span<const std::string> where) {
   if (report.comparisons.empty()) {
     throw UsageError("the report compares no formats",
-                     "run hif8-calibrate with --compare fp8_e4m3,mxfp8 or other formats");
+                     "run hif8-calibrate with --compare all, or with the names of formats");
   }
   const Selected selected = Select(report, where);
   std::vector<Line> lines = {{"layer", "operand"}};

@@ -48,8 +48,9 @@ class CustomOps {
   void AddQuantizeDequantize(const std::string& domain, const std::string& name,
                              const NumberFormat& format);
 
-  // name(x) -> the same with scales found in x: QuantizeDequantizeDynamic of lib/numeric with the
-  // attributes of lib/model/graph.h.
+  // name(x, scale) -> the same with scales found in x: QuantizeDequantizeDynamic of lib/numeric
+  // with the attributes of lib/model/graph.h; `scale` is one number, whose inverse is the global
+  // scale.
   void AddDynamicQuantizeDequantize(const std::string& domain, const std::string& name,
                                     const NumberFormat& format);
 

@@ -24,7 +24,7 @@ class DynamicOp : public SameShapeOp<DynamicOp, DynamicKernel> {
   DynamicOp(uint32_t api_version, std::string name, const NumberFormat& format)
       : SameShapeOp(api_version), format_(format), name_(std::move(name)) {}
   const char* GetName() const { return name_.c_str(); }
-  size_t GetInputTypeCount() const { return 1; }
+  size_t GetInputTypeCount() const { return 2; }
 
   const NumberFormat& format_;
 
@@ -37,7 +37,6 @@ DynamicKernel::DynamicKernel(const DynamicOp& op, Ort::ConstKernelInfo info) : o
     return info.GetAttribute<int64_t>(std::string(name).c_str());
   };
   scaling_.tile = {1, static_cast<size_t>(integer(kTileAttribute))};
-  scaling_.encoding = integer(kE8M0Attribute) != 0 ? ScaleEncoding::kE8M0 : ScaleEncoding::kFp32;
   scaling_.power_of_two = integer(kPowerOfTwoAttribute) != 0;
   scaling_.target = info.GetAttribute<float>(std::string(kTargetAttribute).c_str());
   axis_ = static_cast<int>(integer(kAxisAttribute));
@@ -45,8 +44,11 @@ DynamicKernel::DynamicKernel(const DynamicOp& op, Ort::ConstKernelInfo info) : o
 
 void DynamicKernel::Compute(Ort::KernelContext context) const {
   const TensorView x = ViewOf(context.GetInput(0));
+  const TensorView scale = ViewOf(context.GetInput(1));
   auto* y = context.GetOutput(0, x.shape).GetTensorMutableData<float>();
-  QuantizeDequantizeDynamic(op_.format_, scaling_, axis_, x.shape,
+  TileScaling scaling = scaling_;
+  scaling.global_scale = 1 / *reinterpret_cast<const float*>(scale.data);
+  QuantizeDequantizeDynamic(op_.format_, scaling, axis_, x.shape,
                             {reinterpret_cast<const float*>(x.data), x.size()}, {y, x.size()});
 }
 

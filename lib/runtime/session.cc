@@ -40,7 +40,7 @@ void InitEngine() {
 Ort::Env* MakeEnvironment() {
   ::setenv("ORT_DISABLE_TELEMETRY", "1", 1);
   auto* const env = new Ort::Env(
-      ORT_LOGGING_LEVEL_FATAL, "hif8",
+      ORT_LOGGING_LEVEL_FATAL, "calibration",
       [](void*, OrtLoggingLevel, const char*, const char*, const char*, const char*) {}, nullptr);
   env->DisableTelemetryEvents();
   return env;

@@ -7,7 +7,7 @@
     model.load_state_dict(weights)               # any model of the original's architecture
     checkpoint.replace_linears(model)            # W8A8: quantized Linear modules round their inputs too
 
-Knows HiF8, FP8 (E4M3, E5M2; per tensor, row or block), INT8, MXFP8 and MXFP4. Only PyTorch is needed.
+Knows HiF8, FP8 (E4M3, E5M2; per tensor, row or block), INT8, MXFP8, MXFP4 and NVFP4. Only PyTorch is needed.
 A recipe with `activations.clip` is told by `clip_target`, the recipe's `activations.target`; scales that are found when the
 model runs map the largest magnitude of a token to `token_target` (HiF8; others use the largest value that they have).
 """
@@ -95,6 +95,7 @@ ROUND = {
     "int8": lambda x: x.round().clamp(-127, 127),
     "mxfp4": lambda x: round_to(x, lambda e: 1, 0, 6.0, False),
 }
+ROUND["nvfp4"] = ROUND["mxfp4"]
 LARGEST = {"hif8": 15.0, "fp8_e4m3": 448.0, "fp8_e5m2": 57344.0, "int8": 127.0}
 
 
@@ -102,8 +103,10 @@ class QuantizedLinear(torch.nn.Module):
     """y = W rounded(x) + b. `kind` names the format of inputs, `scale` is a static scale; without it, `group` 0 is a scale of 1
     for "tensor" and one per token for "token", else one for each `group` inputs, a power of two where `power` is set."""
 
-    def __init__(self, linear, kind, strategy, scale=None, group=0, power=None, clip=None, token_target=LARGEST["hif8"]):
+    def __init__(self, linear, kind, strategy, scale=None, group=0, power=None, clip=None, token_target=LARGEST["hif8"],
+                 global_scale=None):
         super().__init__()
+        self.global_scale = global_scale
         self.weight, self.bias = linear.weight, linear.bias
         self.kind, self.strategy, self.scale, self.group, self.power, self.clip = kind, strategy, scale, group, power, clip
         self.target = token_target if kind == "hif8" else LARGEST.get(kind)
@@ -119,7 +122,10 @@ class QuantizedLinear(torch.nn.Module):
             size = self.group or columns
             values = torch.nn.functional.pad(values, (0, -columns % size)).reshape(*shape[:-1], -1, size)
             amax = values.abs().amax(-1, keepdim=True)
-            if self.power is None:
+            if self.kind == "nvfp4":  # E4M3 numbers over one number of the tensor
+                number = ROUND["fp8_e4m3"]((amax / 6 * self.global_scale).double()).clamp(min=2.0**-9)
+                scale = number.float() / self.global_scale
+            elif self.power is None:
                 scale = torch.where(amax > 0, amax / self.target, torch.ones_like(amax))
             else:
                 scale = torch.ldexp(torch.ones_like(amax), torch.frexp(amax)[1] - 1 - self.power)
@@ -170,8 +176,10 @@ class Checkpoint:
         for name, (kind, tensor) in self.tensors.items():
             if name.endswith((".weight_scale", ".input_scale", ".k_scale", ".v_scale", ".kv_latent_scale", ".k_rope_scale")):
                 continue
+            if name.endswith("_global_scale"):
+                continue
             if name.endswith(".weight_packed"):
-                weights[name[: -len("_packed")]] = self.decode_mx(name, tensor)
+                weights[name[: -len("_packed")]] = self.decode_packed(name, tensor)
             elif name + "_scale" in self.tensors:
                 weights[name] = self.decode(name, kind, tensor)
             else:
@@ -185,11 +193,16 @@ class Checkpoint:
         scale = exponents(scale) if scale_kind == "U8" else scale.float()
         return values * self.spread(name[: -len(".weight")], scale, values.shape)
 
-    def decode_mx(self, name, packed):
+    def decode_packed(self, name, packed):
         layer = name[: -len(".weight_packed")]
         pairs = torch.stack([packed & 15, packed >> 4], -1).reshape(*packed.shape[:-1], -1)
         values = E2M1[pairs.long()]
-        return values * self.spread(layer, exponents(self.tensors[layer + ".weight_scale"][1]), values.shape)
+        kind, scale = self.tensors[layer + ".weight_scale"]
+        if kind == "U8":
+            scale = exponents(scale)
+        else:  # NVFP4
+            scale = E4M3[scale.long()] / self.number(layer + ".weight_global_scale")
+        return values * self.spread(layer, scale, values.shape)
 
     def spread(self, layer, scale, shape):
         """A scale for every element."""
@@ -205,7 +218,7 @@ class Checkpoint:
         if inputs["type"] == "int":
             return "int8"
         if inputs["num_bits"] == 4:
-            return "mxfp4"
+            return "nvfp4" if inputs["strategy"] == "tensor_group" else "mxfp4"
         return "hif8" if group.get("format") == "hif8-quantized" else "fp8_e4m3"
 
     def quantized_linear(self, name, linear):
@@ -218,9 +231,12 @@ class Checkpoint:
         power = None
         if inputs.get("scale_dtype") == "torch.uint8":
             power = 2 if kind == "mxfp4" else 8
+        global_scale = None
+        if name + ".input_global_scale" in self.tensors:
+            global_scale = self.number(name + ".input_global_scale").item()
         clip = scale * self.clip_target if self.clip_target and scale is not None else None
         strategy = inputs["strategy"]
-        return QuantizedLinear(linear, kind, strategy, scale, inputs.get("group_size") or 0, power, clip, self.token_target)
+        return QuantizedLinear(linear, kind, strategy, scale, inputs.get("group_size") or 0, power, clip, self.token_target, global_scale)
 
     def replace_linears(self, model):
         """Puts quantized modules in the place of the model's Linear ones. Module names are those of the checkpoint."""

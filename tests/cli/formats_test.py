@@ -12,7 +12,7 @@ import unittest
 
 import numpy as np
 from plain_files import read_file, write_file
-from plain_formats import E2M1, E4M3, E5M2, hif8
+from plain_formats import E2M1, E4M3, E5M2, hif8, nearest
 from program_case import CalibrateCase
 
 DATA = pathlib.Path(sys.argv[2])
@@ -73,24 +73,45 @@ class FormatsTest(CalibrateCase):
 
     def scale_exponents(self, written, name, shape, x, emax):
         dtype, scale_shape, _ = written[name + "_scale"]
-        self.assertEqual((dtype, scale_shape), ("U8", [shape[0], -(-shape[1] // 32)]), name)
+        rows = 32 if scale_shape[0] < shape[0] else 1  # in blocks or in groups
+        self.assertEqual((dtype, scale_shape), ("U8", [-(-shape[0] // rows), -(-shape[1] // 32)]), name)
         codes = array(written[name + "_scale"]).astype(np.int64)
         amax = group_amax(x, 32)
+        amax = np.pad(amax, ((0, -len(amax) % rows), (0, 0))).reshape(-1, rows, amax.shape[1]).max(1)
         expected = np.where(amax > 0, np.frexp(amax)[1] - 1 - emax + 127, 0)
         np.testing.assert_array_equal(codes, np.clip(expected, 0, 254), name)
-        return spread(np.exp2(codes - 127.0), shape, 1, 32)
+        return spread(np.exp2(codes - 127.0), shape, rows, 32)
+
+    def scales_over_one(self, written, name, shape, x):
+        """NVFP4's: E4M3 numbers per 16 inputs, over 448 * 6 / amax of the tensor."""
+        f4 = np.float32
+        (kind, one, _), (dtype, scale_shape, _) = written[name + "_global_scale"], written[name + "_scale"]
+        self.assertEqual((kind, one), ("F32", [1]), name)
+        self.assertEqual((dtype, scale_shape), ("F8_E4M3", [shape[0], -(-shape[1] // 16)]), name)
+        global_scale, codes = array(written[name + "_global_scale"])[0], array(written[name + "_scale"])
+        self.assertEqual(global_scale, f4(448 * 6) / f4(np.abs(x).max()), name)
+        wanted = group_amax(x, 16).astype(f4) / f4(6) * global_scale
+        expected = np.maximum(E4M3[nearest(E4M3, wanted.astype(np.float64))], 2.0**-9)
+        np.testing.assert_array_equal(E4M3[codes], expected, name)
+        return spread((E4M3[codes].astype(f4) / global_scale).astype(np.float64), shape, 1, 16)
 
     def decode(self, written, name, layer_format, x):
         """The values of a written weight, and a check of its layout."""
         shape = x.shape
-        if layer_format == "mxfp4":
+        if layer_format in ("mxfp4", "nvfp4"):
             dtype, packed_shape, _ = written[name + "_packed"]
             self.assertNotIn(name, written)
             self.assertEqual((dtype, packed_shape), ("U8", [shape[0], -(-shape[1] // 2)]))
             packed = array(written[name + "_packed"])
             codes = np.stack([packed & 15, packed >> 4], 2).reshape(shape[0], -1)
             self.assertFalse(codes[:, shape[1] :].any(), "padding")
-            return E2M1[codes[:, : shape[1]]] * self.scale_exponents(written, name, shape, x, 2)
+            values = E2M1[codes[:, : shape[1]]]
+            if layer_format == "mxfp4":
+                return values * self.scale_exponents(written, name, shape, x, 2)
+            scales = self.scales_over_one(written, name, shape, x)
+            quotients = (x.astype(np.float32) / scales.astype(np.float32)).astype(np.float64)
+            np.testing.assert_array_equal(values, E2M1[nearest(E2M1, np.clip(quotients, -6, 6))], name)
+            return values * scales
         dtype, codes = written[name][0], array(written[name])
         self.assertEqual(codes.shape, shape)
         if layer_format == "mxfp8":
@@ -216,6 +237,8 @@ overrides:
             ["activations.rule=mse", "mse.objective=output"],
             ["activations.rule=ema", "weights.rule=mse", "weights.scale_dtype=bf16", "activations.power_of_two=true"],
             ["weights.format=mxfp4", "activations.format=mxfp4"],
+            ["weights.format=nvfp4", "activations.format=nvfp4"],
+            ["weights.format=mxfp8", "weights.granularity=block", "activations.format=mxfp8"],
             ["activations.granularity=token", "weights.granularity=group"],
         ):
             options = [part for setting in settings for part in ("--set", setting)]
@@ -256,12 +279,14 @@ overrides:
         weights = {}
         for name, shape in shapes.items():
             weights[name] = (random.standard_t(4, shape) * 0.02).astype(np.float32)
+        weights["c"][1, :16] *= 1e-7  # a group whose scale would be no E4M3 number
         weights["d"][3, 32:64] = 0  # a group of zeros
         weights["d"][4, 32:64] = 1e-39  # and one below what scales reach
         tensors = {f"{n}.weight": ("F32", list(w.shape), w.tobytes()) for n, w in weights.items()}
         write_file(model / "model.safetensors", tensors)
         formats = {
             "mxfp4": "",
+            "nvfp4": "",
             "mxfp8": "",
             "fp8_e4m3_block": "",
             "int8": ", granularity: group",
@@ -287,6 +312,52 @@ overrides:
             else:
                 self.assertEqual(self.check_weights(model, report), {number_format: len(shapes)})
 
+    def test_nvfp4_as_compressed_tensors_has_it(self):
+        model = MODELS / "random-llama"
+        both = "weights: {format: nvfp4}\nactivations: {format: nvfp4}\n"
+        for text, more in ((both, ["--data", self.ids_of(model)]), (both.replace("format: nvfp4}\n", "rule: cast}\n", 2)
+                            .replace("weights: {rule: cast}", "weights: {format: nvfp4}"), [])):  # fmt: skip
+            report = self.quantize(model, "--recipe", self.recipe(text), *more)
+            self.assertEqual(self.check_weights(model, report), {"nvfp4": 21})
+            written = self.tensors(self.out)
+            config = json.loads((self.out / "config.json").read_text())["quantization_config"]
+            group = config["config_groups"]["group_0"]
+            weights = group["weights"]
+            self.assertEqual(
+                [weights[k] for k in ("num_bits", "type", "strategy", "group_size", "dynamic", "symmetric")],
+                [4, "float", "tensor_group", 16, False, True],
+            )
+            self.assertNotIn("scale_dtype", weights)
+            names = [n for n in written if n.endswith("input_global_scale")]
+            if not more:
+                self.assertEqual(config["format"], "hif8-quantized")  # of the inputs
+                self.assertEqual(names, [])
+                continue
+            self.assertEqual((config["format"], group["format"]), ("nvfp4-pack-quantized",) * 2)
+            inputs = group["input_activations"]
+            self.assertEqual([inputs[k] for k in ("num_bits", "strategy", "group_size", "dynamic")],
+                             [4, "tensor_group", 16, "local"])  # fmt: skip
+            self.assertEqual(len(names), 21)
+            self.assertFalse([n for n in written if n.endswith(".input_scale")])
+            for layer in report["layers"]:
+                if layer["status"] == "quantized":
+                    found = array(written[layer["name"] + ".input_global_scale"])[0]
+                    self.assertAlmostEqual(found * layer["activation"]["amax"] / (448 * 6), 1, delta=1e-6)
+                    self.assertTrue(12 < layer["activation"]["sqnr_db"] < 30, layer)
+
+    def test_mxfp8_in_blocks_where_the_recipe_asks_for_them(self):
+        model = MODELS / "random-llama"
+        recipe = self.recipe("weights: {format: mxfp8, granularity: block}\nactivations: {format: mxfp8}\n")
+        report = self.quantize(model, "--recipe", recipe)
+        self.assertEqual(self.check_weights(model, report), {"mxfp8": 21})
+        written = self.tensors(self.out)
+        name = "model.layers.0.mlp.down_proj.weight"
+        self.assertEqual(written[name + "_scale"][1], [-(-n // 32) for n in written[name][1]])
+        group = json.loads((self.out / "config.json").read_text())["quantization_config"]["config_groups"]["group_0"]
+        self.assertEqual([group["weights"][k] for k in ("strategy", "group_size", "block_structure")],
+                         ["block", None, [32, 32]])  # fmt: skip
+        self.assertEqual(group["input_activations"]["group_size"], 32)
+
     def test_a_simulated_export_has_the_decoded_values(self):
         model = MODELS / "random-llama"
         recipe = self.recipe("weights: {format: mxfp4}\nactivations: {rule: cast}\n")
@@ -311,6 +382,9 @@ overrides:
             ("weights: {format: mxfp4, rule: mse}\nactivations: {rule: cast}\n", "use rule max"),
             ("activations: {format: mxfp8, rule: ema}\n", "use rule max"),
             ("kv_cache: {format: mxfp8, rule: max}\n", "caches have one static scale"),
+            ("weights: {format: nvfp4, rule: mse}\nactivations: {rule: cast}\n", "use rule max"),
+            ("weights: {format: mxfp4, granularity: block}\nactivations: {rule: cast}\n", "use granularity group"),
+            ("weights: {format: fp8_e4m3_block, granularity: group}\nactivations: {rule: cast}\n", "use granularity block"),
         ):
             done = self.run_program(model, "-o", self.out, "--recipe", self.recipe(text), code=2)
             self.assertIn(words, done.stderr)

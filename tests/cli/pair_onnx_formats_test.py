@@ -24,7 +24,8 @@ WRITTEN = [
     ("hif8", {}, 17), ("hif8", {"granularity": "tensor"}, 9), ("hif8", {"granularity": "block"}, 13),
     ("fp8_e4m3", {}, 17), ("fp8_e4m3", {}, 19), ("fp8_e4m3", {"granularity": "tensor"}, 21),
     ("fp8_e4m3", {"granularity": "group"}, 21), ("fp8_e5m2", {}, 19), ("fp8_e4m3_block", {}, 19),
-    ("mxfp8", {}, 17), ("mxfp4", {}, 17), ("mxfp4", {}, 21), ("int8", {}, 17), ("int8", {"granularity": "group"}, 21),
+    ("mxfp8", {}, 17), ("mxfp8", {"granularity": "block"}, 21), ("mxfp4", {}, 17), ("mxfp4", {}, 21),
+    ("nvfp4", {}, 13), ("nvfp4", {}, 21), ("int8", {}, 17), ("int8", {"granularity": "group"}, 21),
 ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ import unittest
 import numpy as np
 from pair_case import MODELS, ROOT, PairCase, onnx_model
 from plain_files import floats, read_file, sqnr, write_file
+from plain_formats import E2M1, E4M3, nearest
 
 LAYER = "model.layers.1.mlp.up_proj"
 
@@ -264,6 +265,50 @@ class Fp8Pair(PairCase):
             want = sqnr(self.weights[name].ravel().tolist(), decoded[name].ravel().tolist())
             self.assertAlmostEqual(layer["weight"]["sqnr_db"], want, places=4)
             self.assertEqual((layer["weight"]["format"], layer["weight"]["granularity"]), (form, "1x32"))
+
+    def test_nvfp4(self):
+        """As compressed-tensors stores it: value = code * scale / global scale."""
+        f4 = np.float32
+        tensors, decoded = {}, {}
+        for name, w in self.weights.items():
+            global_scale = f4(448 * 6) / np.abs(w).max()
+            scales = nearest(E4M3, (self.amax(name, 1, 16) / f4(6) * global_scale).astype("f8"))
+            wide = np.repeat(E4M3[scales].astype(f4) / global_scale, 16, 1)
+            codes = nearest(E2M1, np.clip((w / wide).astype("f8"), -6, 6))
+            decoded[name] = (E2M1[codes] * wide).astype(f4)
+            tensors[name + "_packed"] = ("U8", [160, 72], (codes[:, ::2] | codes[:, 1::2] << 4).astype("u1").tobytes())
+            tensors[name + "_scale"] = ("F8_E4M3", [160, 9], scales.astype("u1").tobytes())
+            tensors[name + "_global_scale"] = ("F32", [1], global_scale.tobytes())
+            tensors[name[: -len("weight")] + "input_global_scale"] = ("F32", [1], f4(3).tobytes())
+        for planted in (False, True):
+            if planted:  # the number of one tensor as another program has it, which multiplies by it
+                tensors[name + "_global_scale"] = ("F32", [1], (1 / global_scale).tobytes())
+            write_file(self.file, tensors)
+            report, _ = self.report(self.original, self.folder / "q")
+            self.assertEqual(([], planted), (report["unmatched"], len(report["run"]["warnings"]) == 1))
+            for layer in report["layers"][: 1 if planted else 2]:
+                weight = layer["name"] + ".weight"
+                want = sqnr(self.weights[weight].ravel().tolist(), decoded[weight].ravel().tolist())
+                self.assertAlmostEqual(layer["weight"]["sqnr_db"], want, places=4)
+                self.assertEqual((layer["weight"]["format"], layer["weight"]["granularity"]), ("nvfp4", "1x16"))
+
+    def test_ours_in_groups_and_blocks(self):
+        for settings, granularity in (
+            (["format=hif8", "granularity=group"], "1x32"),
+            (["format=int8", "granularity=block"], "128x128"),
+            (["format=mxfp8", "granularity=block"], "32x32"),
+            (["format=nvfp4"], "1x16"),
+        ):
+            with self.subTest(settings):
+                sets = [part for setting in settings for part in ("--set", "weights." + setting)]
+                self.run_program("hif8-calibrate", self.original, "-o", "ours", "-q", "--force", "--recipe", "cast", *sets)
+                own = json.loads((self.folder / "ours" / "report.json").read_text())
+                report, _ = self.report(self.original, self.folder / "ours")
+                self.assertEqual((report["unmatched"], report["run"]["warnings"]), ([], []))
+                for now, then in zip(report["layers"], own["layers"], strict=True):
+                    self.assertEqual(now["weight"]["granularity"], granularity)
+                    self.assertEqual(now["weight"]["format"], then["weight"]["format"])
+                    self.assertAlmostEqual(now["weight"]["sqnr_db"], then["weight"]["sqnr_db"], places=9)
 
     def test_ours(self):
         self.run_program("hif8-calibrate", self.original, "-o", "ours", "--set", "weights.format=fp8_e4m3", "-q")

@@ -57,9 +57,12 @@ class Decoder:
             return self.function(domain.removeprefix("ai."), *map(self.value, inputs))
         return self.standard(inputs, attributes)
 
-    def function(self, number_format, codes, scales):
-        scales = np.exp2(scales - 127.0) if number_format.startswith("mx") else scales.astype("f8")
-        if number_format == "mxfp4":
+    def function(self, number_format, codes, scales, global_scale=None):
+        if number_format == "nvfp4":
+            scales = (E4M3[scales].astype("f4") / global_scale).astype("f8")
+        else:
+            scales = np.exp2(scales - 127.0) if number_format.startswith("mx") else scales.astype("f8")
+        if number_format in ("mxfp4", "nvfp4"):
             values = E2M1[np.stack([codes & 15, codes >> 4], -1)].reshape(scales.shape)
         elif number_format == "int8":
             values = codes.astype("i1").astype("f8")

@@ -11,6 +11,8 @@
 #include "formats/builtin.h"
 #include "lib/numeric/block_scale.h"
 #include "lib/numeric/error_metrics.h"
+#include "lib/numeric/scale_codes.h"
+#include "lib/numeric/tile_scaling.h"
 
 namespace hif8 {
 namespace {
@@ -81,7 +83,7 @@ double Float(double x, int mantissa_bits, int least_exponent, double largest) {
 double RoundReference(const std::string& format, double x) {
   if (format == "hif8") return Hif8(x);
   if (format == "fp8_e5m2") return Float(x, 2, -14, 57344);
-  if (format == "mxfp4") return Float(x, 1, 0, 6);
+  if (format == "mxfp4" || format == "nvfp4") return Float(x, 1, 0, 6);
   if (format == "int8") return std::clamp(std::nearbyint(x), -127.0, 127.0);
   return Float(x, 3, -6, 448);
 }
@@ -103,12 +105,17 @@ const std::vector<Column> kColumns = {
     {"mxfp8", "group", {30.7, 30.1, 29.9, 28.1}, {0.15, 0.15, 0.8, 0.9}},
     {"mxfp4", "group", {18.9, 18.0, 17.6, 16.8}, {0.15, 0.15, 0.8, 0.9}},
     {"int8", "channel", {41.2, 36.9, 31.2, 20.1}, {0.2, 0.2, 0.8, 0.9}},
+    {"nvfp4", "group", {20.4, 20.7, 20.7, 23.4}, {0.15, 0.15, 0.8, 0.9}},
     {"fp8_e4m3_block", "block", {0, 0, 0, 0}, {99, 99, 99, 99}},
 };
 
 double ReferenceDb(const Column& column, const std::vector<float>& x) {
   const size_t rows = column.scales == "block" ? 128 : 1;
-  const size_t width = column.scales == "group" ? 32 : column.scales == "block" ? 128 : kValues;
+  const bool nvfp4 = column.format == "nvfp4";
+  const size_t group = nvfp4 ? 16 : 32;
+  const size_t width = column.scales == "group" ? group : column.scales == "block" ? 128 : kValues;
+  double most = 0;
+  for (const float value : x) most = std::max(most, std::fabs(double{value}));
   const double target = column.format == "hif8"       ? 16
                         : column.format == "fp8_e5m2" ? 57344
                         : column.format == "int8"     ? 127
@@ -125,7 +132,10 @@ double ReferenceDb(const Column& column, const std::vector<float>& x) {
       visit([&](double v) { amax = std::max(amax, std::fabs(v)); });
       double scale = amax / target;
       if (column.scales == "none") scale = 1;
-      if (column.scales == "group") {
+      if (nvfp4) {
+        const double global = 448 * 6 / most;
+        scale = std::max(Float(amax / 6 * global, 3, -6, 448), 0x1p-9) / global;
+      } else if (column.scales == "group") {
         scale = std::exp2(Exponent(amax) - (column.format == "mxfp4" ? 2 : 8));
       }
       visit([&](double v) {
@@ -143,17 +153,20 @@ double MeasuredDb(const Column& column, const std::vector<float>& x) {
   const Shape shape{kChannels, kValues};
   TileLayout layout = TileLayout::PerChannel(shape, 0);
   if (column.scales == "none") layout = TileLayout::PerTensor(shape);
-  if (format.tile_scales()) {
-    layout = TileLayout::Tiles(shape, 0, 1, format.tile_scales()->weight);
+  if (const TileScales* tiles = format.OwnTiles()) {
+    layout = TileLayout::Tiles(shape, 0, 1, tiles->weight);
   }
   std::vector<float> scales(layout.scale_count(), 1.0F);
   const TensorView view{DType::kF32, shape, reinterpret_cast<const std::byte*>(x.data())};
+  TileScaling scaling{.target = format.DefaultTarget()};
+  scaling.global_scale = GlobalScale(
+      format, std::fabs(*std::ranges::max_element(x, {}, [](float v) { return std::fabs(v); })),
+      scaling.target);
   if (column.scales != "none") {
     ForEachTile(view, layout, [&](size_t index, std::span<const float> values) {
       float amax = 0;
       for (const float value : values) amax = std::max(amax, std::fabs(value));
-      const bool power = format.scale_encoding() == ScaleEncoding::kE8M0;
-      scales[index] = power ? E8M0Value(E8M0FromAmax(amax, format)) : amax / format.DefaultTarget();
+      scales[index] = scaling.ScaleOf(amax, format);
     });
   }
   std::vector<float> y(x.size());

@@ -37,6 +37,7 @@ inline const std::vector<FormatTraits>& AllTraits() {
       {"fp8_e4m3_block", 8, false, true, true, false, false, 448, 0x1p-9F, after_464, 448, 0},
       {"mxfp8", 8, false, true, true, false, false, 448, 0x1p-9F, after_464, 448, 0},
       {"mxfp4", 4, false, true, false, false, false, 6, 0.5F, 7, 6, 0},
+      {"nvfp4", 4, false, true, false, false, false, 6, 0.5F, 7, 6, 0},
       {"int8", 8, false, false, false, false, false, 127, 1, 127.5F, 127, -128},
   };
   return traits;

@@ -58,7 +58,8 @@ void WriteAndCompare(const std::shared_ptr<const Checkpoint>& checkpoint, const 
     WeightScales solved =
         SolveWeight(checkpoint->weights()[static_cast<size_t>(index)].name, values, weight.layout,
                     *weight.rule, *weight.format, weight.params);
-    return EncodeWeight(values, weight.layout, std::move(solved.scales), *weight.format);
+    return EncodeWeight(values, weight.layout, std::move(solved.scales), *weight.format,
+                        solved.global_scale);
   };
   const std::filesystem::path folder = FuzzDir() / "written";
   std::filesystem::remove_all(folder);

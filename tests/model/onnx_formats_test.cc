@@ -8,6 +8,7 @@
 
 #include "formats/builtin.h"
 #include "lib/model/onnx/onnx_writer.h"
+#include "lib/numeric/scale_codes.h"
 #include "tests/model/onnx_builder.h"
 #include "tests/model/onnx_quantize.h"
 #include "tests/model/onnx_stock.h"
@@ -27,22 +28,23 @@ std::vector<Scheme> Schemes() {
   std::vector<Scheme> schemes;
   for (const std::string& name : BuiltinFormats().names()) {
     const NumberFormat& format = BuiltinFormats().Get(name);
-    const auto tiles = format.tile_scales();
-    if (tiles) {
-      schemes.push_back({name,
-                         name,
-                         tiles->weight,
-                         {tiles->activation, tiles->encoding, format.DefaultTarget()}});
+    const std::span<const TileScales> tiles = format.storage().tiles;
+    if (format.storage().tiled) {
+      for (const TileScales& own : tiles) {
+        schemes.push_back({name + "_" + std::string(NameOf(own.granularity)),
+                           name,
+                           own.weight,
+                           {own.activation, format.DefaultTarget(), false, 3.7F}});
+      }
       continue;
     }
+    const TileScales& groups = *format.TilesFor(Granularity::kGroup);
+    const TileScales& blocks = *format.TilesFor(Granularity::kBlock);
     const float target = format.TokenTarget();
     schemes.push_back({name + "_token", name, {1, kWholeEdge}, {.target = target}});
+    schemes.push_back({name + "_group", name, groups.weight, {groups.activation, target, true}});
     schemes.push_back(
-        {name + "_group", name, kGroupTile, {kGroupTile, ScaleEncoding::kFp32, target, true}});
-    schemes.push_back({name + "_tensor",
-                       name,
-                       {kWholeEdge, kWholeEdge},
-                       {kActivationBlock, ScaleEncoding::kFp32, target}});
+        {name + "_tensor", name, {kWholeEdge, kWholeEdge}, {blocks.activation, target}});
   }
   return schemes;
 }
@@ -57,8 +59,12 @@ EncodedWeight Encode(const OnnxModel& model, int index, const Scheme& scheme) {
                        ? TileLayout(ChannelLayout::PerTensor(weight.size()))
                        : WeightTiles(weight.channels, scheme.weight);
   const Tensor values = model.ReadWeight(index);
+  std::vector<float> buffer;
+  float amax = 0;
+  for (const float value : AsFloats(values.view, &buffer)) amax = std::max(amax, std::fabs(value));
+  encoded.global_scale = GlobalScale(format, amax, format.DefaultTarget());
   encoded.scales = FindScales(values.view, encoded.layout, format,
-                              {scheme.weight, format.scale_encoding(), format.DefaultTarget()});
+                              {scheme.weight, format.DefaultTarget(), false, encoded.global_scale});
   encoded.codes.resize(encoded.layout.size());
   EncodeTiles(format, values.view, encoded.layout, encoded.scales, encoded.codes);
   return encoded;
@@ -117,7 +123,7 @@ void ExpectStandardOperators(const onnx::ModelProto& model, int64_t ir_version) 
 class OnnxFormats : public ::testing::TestWithParam<int> {
  protected:
   void ExpectReadBack(const OnnxModel& model, const Scheme& scheme) {
-    const auto artifact = OnnxArtifact::Open(out_.path());
+    const auto artifact = OnnxArtifact::Open(out_.path(), BuiltinFormats());
     for (size_t i = 0; i < model.weights().size(); ++i) {
       const EncodedWeight written = Encode(model, static_cast<int>(i), scheme);
       const EncodedWeight read = artifact->ReadCodes(model.weights()[i].name);

@@ -51,7 +51,7 @@ void CheckLayer(const std::string& op, const Shape& x_shape, const Shape& w_shap
   EXPECT_THAT(found.values, testing::Not(testing::Each(0.0F)));
   // What is read back is what was written.
   const EncodedWeight encoded = quantizer.Encode(0);
-  const EncodedWeight read = OnnxArtifact::Open(folder.path())->ReadCodes("w");
+  const EncodedWeight read = OnnxArtifact::Open(folder.path(), BuiltinFormats())->ReadCodes("w");
   EXPECT_EQ(read.codes, encoded.codes);
   EXPECT_EQ(read.scales, encoded.scales);
   EXPECT_EQ(read.format, "hif8");
@@ -238,7 +238,7 @@ TEST(OnnxWrite, SimulatedIsTheSameNetworkWithDecodedWeights) {
     *out.mutable_graph()->mutable_initializer(i) = b.graph().initializer(i);
   }
   EXPECT_EQ(out.SerializeAsString(), b.model().SerializeAsString());
-  const auto artifact = OnnxArtifact::Open(folder.path());
+  const auto artifact = OnnxArtifact::Open(folder.path(), BuiltinFormats());
   const Tensor values = artifact->ReadValues("v");
   EXPECT_EQ(reinterpret_cast<const float*>(values.view.data)[0],
             quantizer.Decoded(quantizer.Encode(1))[0]);
@@ -275,7 +275,8 @@ TEST(OnnxWrite, ExternalDataIsSelfContained) {
   EXPECT_THAT(result["y"].values, Pointwise(FloatNear(1e-4F), y));
   EXPECT_THAT(result["z"].values,
               Pointwise(FloatNear(1e-4F), Product(x, Numbers(64 * 48, 2), 1, 64, 48)));
-  EXPECT_EQ(OnnxArtifact::Open(moved.path())->ReadCodes("w").codes, quantizer.Encode(0).codes);
+  EXPECT_EQ(OnnxArtifact::Open(moved.path(), BuiltinFormats())->ReadCodes("w").codes,
+            quantizer.Encode(0).codes);
 }
 
 TEST(OnnxWrite, SameBytesWhereverTheWeightsCameFrom) {

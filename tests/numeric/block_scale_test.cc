@@ -178,7 +178,7 @@ TEST(E8M0, AnAllZeroGroupAndNonFiniteValues) {
   for (const char* name : {"mxfp8", "mxfp4"}) {
     const NumberFormat& format = BuiltinFormats().Get(name);
     std::vector<float> x(64, 0.0F);
-    const TileScaling scaling{kGroupTile, ScaleEncoding::kE8M0};
+    const TileScaling scaling{{1, 32}};
     const TileLayout layout = TileLayout::PerTensor({64});
     const TensorView view{DType::kF32, {64}, reinterpret_cast<const std::byte*>(x.data())};
     const float scale = FindScales(view, layout, format, scaling)[0];

@@ -61,7 +61,7 @@ void Quantize(const fs::path& from, const fs::path& to, std::atomic<int>* encode
   const Calibrator& rule = BuiltinCalibrators().Get("max");
   CheckpointPlan plan;
   for (size_t i = 0; i < checkpoint->layers().size(); ++i) {
-    plan.layers[static_cast<int>(i)].weight_format = "hif8";
+    plan.layers[static_cast<int>(i)].weight_format = &format;
   }
   const auto encode = [&](int index) {
     const Weight& weight = checkpoint->weights()[static_cast<size_t>(index)];

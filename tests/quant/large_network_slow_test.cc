@@ -106,7 +106,7 @@ TEST(LargeNetworkTest, ABillionParametersIn4GiB) {
   for (size_t i = 0; i < checkpoint->layers().size(); ++i) {
     const Layer& layer = checkpoint->layers()[i];
     if (layer.optional || layer.weight < 0) continue;
-    plan.layers[static_cast<int>(i)].weight_format = "hif8";
+    plan.layers[static_cast<int>(i)].weight_format = &BuiltinFormats().Get("hif8");
     wanted.push_back(layer.activation);
   }
   EXPECT_EQ(plan.layers.size(), 28u * 7u);

@@ -82,6 +82,49 @@ TEST(Plan, SharedTensorsAgree) {
   EXPECT_NE(error.find("'layers.0.up' and 'layers.1.up' share"), std::string::npos) << error;
 }
 
+TEST(Plan, TilesAreTheFormatsOwn) {
+  const FakeModel model = FourBlocks();
+  const auto weight = [&](const std::string& text) {
+    return PlanFor(model, "weights: {" + text + "}\n").weights.at(0);
+  };
+  using Tile = TileScales::Tile;
+  const WeightPlan usual = weight("format: mxfp8");
+  EXPECT_EQ(usual.tile, (Tile{1, 32}));
+  EXPECT_EQ(usual.config.granularity, Granularity::kGroup);
+  const WeightPlan block = weight("format: mxfp8, granularity: block");
+  EXPECT_EQ(block.tile, (Tile{32, 32}));
+  EXPECT_EQ(block.config.granularity, Granularity::kBlock);
+  EXPECT_EQ(weight("format: nvfp4").tile, (Tile{1, 16}));
+  EXPECT_EQ(weight("format: hif8, granularity: block").tile, (Tile{128, 128}));
+  for (const char* text : {"format: mxfp4, granularity: block", "format: nvfp4, granularity: block",
+                           "format: fp8_e4m3_block, granularity: group"}) {
+    const std::string error = PlanError(model, "weights: {" + std::string(text) + "}\n");
+    EXPECT_NE(error.find("no such scales"), std::string::npos) << error;
+  }
+}
+
+// The scales of groups are found when the model runs, what they are stored over before it.
+TEST(Plan, Nvfp4ActivationsNeedDataUnlessTheyAreCast) {
+  const FakeModel model = FourBlocks();
+  const auto activation = [&](const std::string& rule) {
+    return PlanFor(model, "activations: {format: nvfp4, rule: " + rule + "}\n").activations.at(0);
+  };
+  const OperandPlan by_max = activation("max");
+  EXPECT_TRUE(by_max.NeedsData());
+  EXPECT_EQ(by_max.dynamic->tile.inputs, 16U);
+  ScaleChoice choice;
+  choice.scale = 0.25F;
+  EXPECT_EQ(by_max.With(choice).dynamic->global_scale, 4.0F);
+  EXPECT_EQ(by_max.params.target, 448.0 * 6);
+  const OperandPlan cast = activation("cast");
+  EXPECT_FALSE(cast.NeedsData());
+  EXPECT_TRUE(cast.HasStaticScale());
+  EXPECT_TRUE(cast.dynamic.has_value());
+  EXPECT_NE(
+      PlanError(model, "activations: {format: nvfp4, rule: percentile}\n").find("use rule max"),
+      std::string::npos);
+}
+
 TEST(Plan, OptionalLayersAreAskedFor) {
   FakeModel model = FourBlocks();
   model.mutable_layers()[0].optional = true;

@@ -8,13 +8,15 @@ import sys
 import tempfile
 
 import numpy as np
-from number_formats import ALL, CHANNEL, TOKEN, quantized
+from number_formats import ALL, CHANNEL, TOKEN, nvfp4, quantized
 from stock import calibrate, emit, stock_ort
 
 # Format, more settings, tiles of the weight (outputs x inputs) and of the activation (tokens x inputs).
 CASES = [
     ("mxfp4", [], (1, 32), (1, 32)),
     ("mxfp8", [], (1, 32), (1, 32)),
+    ("mxfp8", ["weights.granularity=block"], (32, 32), (1, 32)),
+    ("nvfp4", [], (1, 16), (1, 16)),
     ("fp8_e4m3_block", [], (128, 128), (1, 128)),
     ("fp8_e4m3", ["activations.granularity=token"], CHANNEL, TOKEN),
     ("fp8_e5m2", ["activations.granularity=group", "weights.granularity=group"], (1, 32), (1, 32)),
@@ -49,7 +51,10 @@ def main():
         for opset in (9, 13, 17, 18, 21):
             for name, settings, weight_tile, activation_tile in CASES:
                 target = 15 if name == "hif8" else None
-                xq, wq = quantized(name, x, activation_tile, target), quantized(name, w.T, weight_tile)
+                if name == "nvfp4":
+                    xq, wq = nvfp4(x, True), nvfp4(w.T, False)
+                else:
+                    xq, wq = quantized(name, x, activation_tile, target), quantized(name, w.T, weight_tile)
                 activations = [f"activations.format={name}", *(s for s in settings if s.startswith("activations"))]
                 weights = [f"weights.format={name}", *(s for s in settings if s.startswith("weights"))]
                 flags = lambda settings: [part for setting in settings for part in ("--set", setting)]

@@ -79,6 +79,21 @@ def quantized(name, x, tile, target=None):
     return rounded(name, x, spread(scales_of(name, tile_amax(x, tile), target), tile, x.shape))
 
 
+def e4m3_scales(amax, global_scale):
+    """NVFP4's, for the largest magnitudes of groups: E4M3 numbers over one number of the tensor."""
+    wanted = (amax.astype(np.float32) / np.float32(6) * global_scale).astype(np.float64)
+    number = np.maximum(round_float(np.maximum(wanted, 2.0**-60), 4, -9, 448), 2.0**-9)
+    return number.astype(np.float32) / global_scale
+
+
+def nvfp4(x, observed):
+    """x with a scale per 16; the number of an activation follows from its static scale, amax / (448 * 6)."""
+    amax, most = np.float32(np.abs(x).max()), np.float32(448 * 6)
+    global_scale = np.float32(1) / (amax / most) if observed else most / amax
+    tile = (1, 16)
+    return rounded("mxfp4", x, spread(e4m3_scales(tile_amax(x, tile), global_scale), tile, x.shape))
+
+
 def percentile(x, percent):
     """Nearest rank among all magnitudes; the largest one where that is 0."""
     magnitudes = np.sort(np.abs(x), axis=None)

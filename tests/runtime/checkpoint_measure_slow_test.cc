@@ -51,7 +51,7 @@ std::map<int, QuantizedActivation> QuantizeMax(const std::shared_ptr<const Check
   for (size_t i = 0; i < checkpoint->layers().size(); ++i) {
     const Layer& layer = checkpoint->layers()[i];
     if (layer.optional || layer.weight < 0) continue;
-    plan.layers[static_cast<int>(i)].weight_format = "hif8";
+    plan.layers[static_cast<int>(i)].weight_format = &BuiltinFormats().Get("hif8");
     wanted.push_back(layer.activation);
   }
   const std::vector<TensorStats> stats = source->Collect(wanted);

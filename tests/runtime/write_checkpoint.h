@@ -40,7 +40,7 @@ inline void WriteTestCheckpoint(const std::shared_ptr<const Checkpoint>& checkpo
     const Layer& layer = checkpoint->layers()[i];
     if (layer.weight < 0 || (layer.optional && !all)) continue;
     if (!only.empty() && !only[i]) continue;
-    plan.layers[static_cast<int>(i)].weight_format = "hif8";
+    plan.layers[static_cast<int>(i)].weight_format = &BuiltinFormats().Get("hif8");
   }
   WriteCheckpoint(
       *checkpoint, plan, BuiltinFormats(),

@@ -33,6 +33,9 @@ RECIPES = {
     "int8": ["inference", "--set", "weights.format=int8", "--set", "activations.format=int8",
              "--set", "activations.granularity=token"],
     "mxfp8": ["inference", "--set", "weights.format=mxfp8", "--set", "activations.format=mxfp8"],
+    "mxfp8 in blocks": ["inference", "--set", "weights.format=mxfp8", "--set", "weights.granularity=block",
+                        "--set", "activations.format=mxfp8"],
+    "nvfp4": ["inference", "--set", "weights.format=nvfp4", "--set", "activations.format=nvfp4"],
     "mxfp4": ["inference", "--set", "weights.format=mxfp4", "--set", "activations.format=mxfp4"],
 }  # fmt: skip
 

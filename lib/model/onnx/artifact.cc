@@ -11,21 +11,24 @@
 namespace hif8 {
 
 struct OnnxArtifact::Impl {
+  Impl(std::unique_ptr<OnnxModel> m, const FormatRegistry& f) : model(std::move(m)), formats(f) {}
+
   std::unique_ptr<OnnxModel> model;
+  const FormatRegistry& formats;
   std::map<std::string, StoredCodes> codes;  // by weight
 
   const OnnxModel::Impl& inside() const { return model->impl(); }
 };
 
-std::unique_ptr<OnnxArtifact> OnnxArtifact::Open(const std::filesystem::path& folder) {
-  auto impl = std::make_unique<Impl>();
-  impl->model = OnnxModel::Load(folder / "model.onnx", NullLog());
+std::unique_ptr<OnnxArtifact> OnnxArtifact::Open(const std::filesystem::path& folder,
+                                                 const FormatRegistry& formats) {
+  auto impl = std::make_unique<Impl>(OnnxModel::Load(folder / "model.onnx", NullLog()), formats);
   const Scopes& scopes = *impl->inside().scopes;
   const Uses uses(scopes);
   for (int scope = 0; scope < static_cast<int>(scopes.size()); ++scope) {
     for (int i = 0; i < scopes[scope].graph->node_size(); ++i) {
       for (StoredCodes& found :
-           FindStoredCodes(impl->inside(), uses, scope, scopes[scope].graph->node(i))) {
+           FindStoredCodes(impl->inside(), uses, scope, scopes[scope].graph->node(i), formats)) {
         const std::string weight = found.names.front();
         impl->codes.insert_or_assign(weight, std::move(found));
       }
@@ -54,14 +57,13 @@ EncodedWeight OnnxArtifact::ReadCodes(const std::string& weight) const {
                      where);
   }
   const DataFiles& files = impl_->inside().files;
-  const FormatRegistry none("number format");  // needed for scales that are codes themselves
-  const Tensor codes = hif8::ReadCodes(stored, none, files);
+  const Tensor codes = hif8::ReadCodes(stored, impl_->formats, files);
   EncodedWeight encoded;
   encoded.format = stored.format;
   encoded.layout = stored.layout;
   encoded.codes.resize(encoded.layout.size());
   std::memcpy(encoded.codes.data(), codes.view.data, encoded.codes.size());
-  encoded.scales = ReadScales(stored, none, files);
+  encoded.scales = ReadScales(stored, impl_->formats, files);
   return encoded;
 }
 

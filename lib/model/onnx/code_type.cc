@@ -12,17 +12,19 @@ namespace {
 
 using onnx::TensorProto;
 
-constexpr CodeRange kNoIntegers{0, 0};
-constexpr CodeType kCodeTypes[] = {{kOnnxFloat8E4M3, "fp8_e4m3", 8, 0, kNoIntegers},
-                                   {kOnnxFloat8E5M2, "fp8_e5m2", 8, 0, kNoIntegers},
-                                   {kOnnxFloat4E2M1, "fp4_e2m1", 4, 0, kNoIntegers},
-                                   {TensorProto::INT8, "int8", 8, 0, {-128, 127}},
-                                   {TensorProto::UINT8, "int8", 8, 0x80, {0, 255}},
-                                   {kOnnxInt4, "int4", 4, 0, {-8, 7}},
-                                   {kOnnxUint4, "int4", 4, 0x08, {0, 15}},
-                                   {TensorProto::INT16, "", 16, 0, {-0x8000, 0x7FFF}},
-                                   {TensorProto::UINT16, "", 16, 0, {0, 0xFFFF}},
-                                   {TensorProto::INT32, "", 32, 0, {-0x1p31F, 0x1p31F}}};
+// clang-format off
+constexpr CodeType kCodeTypes[] = {
+    {kOnnxFloat8E4M3,     kOnnxFloat8E4M3,    8},
+    {kOnnxFloat8E5M2,     kOnnxFloat8E5M2,    8},
+    {kOnnxFloat4E2M1,     kOnnxFloat4E2M1,    4},
+    {TensorProto::INT8,   TensorProto::INT8,  8,  0,    {-128, 127}},
+    {TensorProto::UINT8,  TensorProto::INT8,  8,  0x80, {0, 255}},
+    {kOnnxInt4,           kOnnxInt4,          4,  0,    {-8, 7}},
+    {kOnnxUint4,          kOnnxInt4,          4,  0x08, {0, 15}},
+    {TensorProto::INT16,  TensorProto::INT16, 16, 0,    {-0x8000, 0x7FFF}},
+    {TensorProto::UINT16, TensorProto::INT16, 16, 0,    {0, 0xFFFF}},
+    {TensorProto::INT32,  TensorProto::INT32, 32, 0,    {-0x1p31F, 0x1p31F}}};
+// clang-format on
 
 template <typename T>
 void Widen(const std::byte* data, std::span<float> values) {
@@ -39,6 +41,16 @@ DType CodeType::dtype() const {
   DType known = DType::kU8;
   ToDType(type, &known);
   return known;
+}
+
+bool CodeType::Holds(const NumberFormat& format) const {
+  return format.storage().onnx_type == OnnxTypeName(signed_type);
+}
+
+const NumberFormat* CodeType::Format(const FormatRegistry& formats) const {
+  return FindFormat(formats, [this](const NumberFormat& format) {
+    return Holds(format) && !format.storage().tiled;
+  });
 }
 
 const CodeType* FindCodeType(int onnx_type) {
@@ -74,9 +86,9 @@ std::vector<float> ReadNumbers(const TensorProto& tensor, const FormatRegistry& 
                                const DataFiles& files) {
   const CodeType* type = FindCodeType(tensor.data_type());
   std::vector<float> values(ElementCount(TensorShape(tensor)));
-  if (type != nullptr && !type->format.empty()) {
+  if (const NumberFormat* format = type != nullptr ? type->Format(formats) : nullptr) {
     const Tensor codes = ReadCodeTensor(tensor, *type, files);
-    const std::span<const float> table = formats.Get(type->format).DecodeTable();
+    const std::span<const float> table = format->DecodeTable();
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = table[static_cast<uint8_t>(codes.view.data[i])] + type->flip;
     }

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "lib/core/tensor.h"
@@ -15,15 +14,20 @@
 namespace hif8 {
 
 struct CodeType {
-  int type;                 // ONNX's number
-  std::string_view format;  // whose codes they are; empty: integers that are values of themselves
+  int type;         // ONNX's number
+  int signed_type;  // that of codes of a format: the integers with a sign in the place of others
   int bits;
-  uint8_t flip;     // what a stored code is to be XORed with to be the format's, and how far it is
-                    // above it (unsigned integers)
-  CodeRange range;  // of integers, as stored
+  uint8_t flip = 0;          // what a stored code is to be XORed with to be signed_type's, and how
+                             // far it is above it
+  CodeRange range = {0, 0};  // of integers, as stored
 
   bool IsInteger() const { return range.least < range.most; }
   DType dtype() const;  // U8 where there is none of its own
+  // Returns the format whose codes they are, with scales of any kind; null where there is none,
+  // such as of integers that are values of themselves.
+  const NumberFormat* Format(const FormatRegistry& formats) const;
+  // Returns whether codes of the format have this type.
+  bool Holds(const NumberFormat& format) const;
 };
 
 // Returns null for types that are none of codes.
@@ -31,7 +35,7 @@ const CodeType* FindCodeType(int onnx_type);
 
 // Returns the bytes that the tensor takes up.
 size_t StoredBytes(const onnx::TensorProto& tensor);
-// Returns one code of the format for each element; `type` is the tensor's and has a format.
+// Returns one code of signed_type for each element; `type` is the tensor's, of at most 8 bits.
 Tensor ReadCodeTensor(const onnx::TensorProto& tensor, const CodeType& type,
                       const DataFiles& files);
 // Floats, or what codes and integers stand for without a scale (unsigned ones count from 0).

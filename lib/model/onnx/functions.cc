@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lib/numeric/block_scale.h"
+#include "lib/numeric/scale_codes.h"
 
 namespace hif8 {
 namespace {
@@ -275,20 +276,25 @@ OperatorMark ParseOperatorMark(std::string_view description) {
 }
 
 onnx::FunctionProto MakeDequantizeFunction(const NumberFormat& format, int64_t opset) {
-  onnx::FunctionProto function =
-      NewFunction(format, kDequantizeFunction, {"codes", "scale"}, "y = table[codes] * scale");
+  const bool global = format.HasGlobalScale();
+  std::vector<std::string> inputs = {"codes", "scale"};
+  if (global) inputs.emplace_back("global_scale");
+  onnx::FunctionProto function = NewFunction(
+      format, kDequantizeFunction, inputs,
+      global ? "y = table[codes] * (number[scale] / global_scale)" : "y = table[codes] * scale");
   Body body(&function, opset);
   const std::span<const float> table = format.DecodeTable();
   std::string scale = "scale";
-  if (format.scale_encoding() == ScaleEncoding::kE8M0) {
-    std::vector<float> powers(256);
-    for (size_t code = 0; code < powers.size(); ++code) {
-      powers[code] = E8M0Value(static_cast<uint8_t>(code));
+  if (format.ScalesFollowAmax()) {
+    std::vector<float> numbers(256);
+    for (size_t code = 0; code < numbers.size(); ++code) {
+      numbers[code] = ScaleValue(format, static_cast<uint8_t>(code), 1);
     }
-    scale = body.LookUp({256}, powers, scale);
+    scale = body.LookUp({256}, numbers, scale);
   }
+  if (global) scale = body.Call("Div", {scale, "global_scale"});
   std::string values;
-  if (format.bits() == 4) {
+  if (format.packed()) {
     std::vector<float> pairs;
     for (size_t byte = 0; byte < 256; ++byte) {
       pairs.push_back(table[byte % 16]);
@@ -333,9 +339,11 @@ std::string ScaleFunction::Name() const {
 onnx::FunctionProto MakeScaleFunction(const NumberFormat& format, const ScaleFunction& how,
                                       int64_t opset) {
   const bool power = format.scale_encoding() == ScaleEncoding::kE8M0;
+  const bool global = format.HasGlobalScale();
   std::vector<std::string> inputs = {"x"};
   if (how.grouped && how.edge == 0) inputs.insert(inputs.end(), {"groups", "places"});
   if (!power) inputs.emplace_back("target");
+  if (global) inputs.emplace_back("global_scale");
   onnx::FunctionProto function =
       NewFunction(format, how.Name(), inputs, "scales from the largest finite magnitudes of x");
   Body body(&function, opset);
@@ -355,6 +363,12 @@ onnx::FunctionProto MakeScaleFunction(const NumberFormat& format, const ScaleFun
   std::string scale;
   if (power) {
     scale = AddSearchedRounding(body, ScaleTable(format), amax);
+  } else if (global) {
+    RoundingTable numbers = MakeRoundingTable(*format.storage().scale_format);
+    numbers.values[0] = numbers.values[1];  // never 0
+    const std::string wanted =
+        body.Call("Mul", {body.Call("Div", {amax, "target"}), "global_scale"});
+    scale = body.Call("Div", {AddSearchedRounding(body, numbers, wanted), "global_scale"});
   } else {
     const std::string least = body.Scalar(std::numeric_limits<float>::min());
     scale = body.Call("Max", {body.Call("Div", {amax, "target"}), least});

@@ -39,8 +39,8 @@ std::optional<BandedGrid> FindBandedGrid(const RoundingTable& table);
 // Describes how scales are found in an activation: the largest finite magnitude of each group along
 // `axis`, or of the whole dimension, mapped to the target. Inputs: x, then where grouped and edge
 // is 0 the indices of each group's elements [groups, edge] and each element's group [elements],
-// then the target unless the format's scales are powers of two by itself. The result broadcasts
-// against x.
+// then the target unless the format's scales are E8M0, then the global scale where it has one. The
+// result broadcasts against x.
 struct ScaleFunction {
   int64_t axis = -1;
   bool grouped = false;
@@ -52,8 +52,9 @@ struct ScaleFunction {
 onnx::FunctionProto MakeScaleFunction(const NumberFormat& format, const ScaleFunction& how,
                                       int64_t opset);
 
-// Formats with E8M0 scales have UINT8 ones, four-bit formats two codes a byte along the last
-// dimension and a scale for every element.
+// Scales that are not any fp32 are UINT8 codes, with a scalar global scale as third input where the
+// format has one; packed formats have two codes a byte along the last dimension and a scale for
+// every element.
 // The rounding is computed from the exponent where the format allows it, else searched for in the
 // table of thresholds.
 onnx::FunctionProto MakeDequantizeFunction(const NumberFormat& format, int64_t opset);

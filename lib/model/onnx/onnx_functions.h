@@ -1,7 +1,8 @@
 // How a number format is written into an ONNX file: two model-local functions in a domain of its
 // own give codes and rounding their meaning in standard operators, so that any runtime can run the
 // file.
-//   DequantizeLinear(codes, scale) -> y             table[codes] * scale
+//   DequantizeLinear(codes, scale) -> y             table[codes] * scale (and a global scale, where
+//                                                   the format has one)
 //   QuantizeDequantizeLinear(x, scale) -> y         x / scale rounded to the format's grid, * scale
 // Tensors are fp32 (codes UINT8); scales are shaped to broadcast.
 #pragma once

@@ -53,7 +53,8 @@ OnnxWritten WriteOnnxModel(const OnnxModel& model, const OnnxWritePlan& plan,
 class OnnxArtifact {
  public:
   // Loads folder/model.onnx.
-  static std::unique_ptr<OnnxArtifact> Open(const std::filesystem::path& folder);
+  static std::unique_ptr<OnnxArtifact> Open(const std::filesystem::path& folder,
+                                            const FormatRegistry& formats);
   ~OnnxArtifact();
 
   // True when the weight of that name in the source model is written as codes.

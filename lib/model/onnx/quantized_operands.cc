@@ -106,8 +106,9 @@ QuantizedOperand OfDequantize(const Scopes& scopes, int scope, const onnx::NodeP
   operand.names = {InputName(node, 0), node.output(0)};
   operand.codes = InputName(node, 0);
   operand.scales = InputName(node, 1);
-  operand.zero_points = InputName(node, 2);
-  if (!IsLinear(node, "DequantizeLinear")) return operand;
+  const bool function = !IsLinear(node, "DequantizeLinear");
+  (function ? operand.global_scale : operand.zero_points) = InputName(node, 2);
+  if (function) return operand;
   operand.axis = IntAttribute(node, "axis", 1);
   operand.block = IntAttribute(node, "block_size", 0);
   const Definition made = scopes.Find(scope, operand.codes);

@@ -16,8 +16,9 @@ struct QuantizedOperand {
   std::vector<std::string> names;  // what the tensor may be called after, most likely first
   std::string codes;
   std::string scales;
-  std::string zero_points;      // empty: all zero
-  std::string factor;           // one number that every scale is multiplied by, or empty
+  std::string zero_points;   // empty: all zero
+  std::string global_scale;  // of a function: one number that every scale is divided by, or empty
+  std::string factor;        // one number that every scale is multiplied by, or empty
   std::optional<int64_t> axis;  // the dimension of the codes that a list of scales belongs to
   int64_t block = 0;            // how many elements along it share a scale, 0: no blocks
   // Tells how `codes` come about where they are floats that a QuantizeLinear makes codes of.

@@ -12,12 +12,11 @@
 #include "lib/model/onnx/tensor_data.h"
 #include "lib/model/onnx/weight_codes.h"
 #include "lib/numeric/packed_codes.h"
+#include "lib/numeric/scale_codes.h"
 #include "lib/numeric/zero_points.h"
 
 namespace hif8 {
 namespace {
-
-constexpr std::string_view kPackedFormat = "mxfp4";
 
 // What quantizers add to the name of a tensor for its codes, or for what they are decoded to.
 constexpr std::array<std::string_view, 15> kSuffixes = {"_DequantizeLinear_Output",
@@ -117,10 +116,14 @@ std::string TensorText(const onnx::TensorProto& tensor) {
   return OnnxTypeName(tensor.data_type()) + " " + ShapeText(TensorShape(tensor));
 }
 
-// A power of two for each scale: of a function, or by the type.
+// A power of two for each scale.
 bool AreExponents(const StoredCodes& stored) {
-  const int type = stored.scales->data_type();
-  return type == kOnnxFloat8E8M0 || (stored.type == nullptr && type == onnx::TensorProto::UINT8);
+  return stored.scales->data_type() == kOnnxFloat8E8M0;
+}
+
+// Scales of a function that are codes.
+bool AreScaleCodes(const StoredCodes& stored) {
+  return stored.type == nullptr && stored.scales->data_type() == onnx::TensorProto::UINT8;
 }
 
 bool IsFloatTensor(const onnx::TensorProto& tensor) {
@@ -138,8 +141,11 @@ bool TypesFit(const StoredCodes& stored) {
   const onnx::TensorProto& scales = *stored.scales;
   if (stored.rounding && !IsFloatTensor(codes)) return false;
   if (stored.type == nullptr && codes.data_type() != onnx::TensorProto::UINT8) return false;
-  if (stored.factor != nullptr && !IsFloatTensor(*stored.factor)) return false;
-  return IsFloatTensor(scales) || AreExponents(stored) ||
+  for (const onnx::TensorProto* number : {stored.factor, stored.global_scale}) {
+    if (number == nullptr) continue;
+    if (!IsFloatTensor(*number) || ElementCount(TensorShape(*number)) != 1) return false;
+  }
+  return IsFloatTensor(scales) || AreExponents(stored) || AreScaleCodes(stored) ||
          (stored.factor != nullptr && IsCodeTensor(scales));
 }
 
@@ -163,7 +169,6 @@ bool FindLayout(const QuantizedOperand& operand, const Shape& shape,
   const bool fits = LayoutFor(shape, scales, axis, edges, &stored->layout) ||
                     LayoutFor(shape, {static_cast<int64_t>(count)}, axis, edges, &stored->layout);
   if (!fits || !Matches(stored->zero_points, count)) return false;
-  if (stored->factor != nullptr && ElementCount(TensorShape(*stored->factor)) != 1) return false;
   if (!stored->rounding) return true;
   return operand.rounding->axis == operand.axis && operand.rounding->block == operand.block &&
          ElementCount(TensorShape(*stored->rounding->scales)) == count &&
@@ -171,13 +176,15 @@ bool FindLayout(const QuantizedOperand& operand, const Shape& shape,
          Matches(stored->rounding->zero_points, count);
 }
 
-// MX formats are elements in groups that share an exponent.
-std::string FormatOf(const QuantizedOperand& operand, const StoredCodes& stored) {
-  const std::string format(stored.type->format);
-  const bool groups =
-      AreExponents(stored) && operand.block == static_cast<int64_t>(kGroupTile.inputs);
-  if (groups && format == "fp8_e4m3") return "mxfp8";
-  return groups && format == "fp4_e2m1" ? std::string(kPackedFormat) : format;
+// Elements in groups that share an exponent are a format of their own; null where there is none.
+const NumberFormat* FormatOf(const QuantizedOperand& operand, const StoredCodes& stored,
+                             const FormatRegistry& formats) {
+  const NumberFormat* grouped = FindFormat(formats, [&](const NumberFormat& format) {
+    return stored.type->Holds(format) && AreExponents(stored) &&
+           format.scale_encoding() == ScaleEncoding::kE8M0 &&
+           static_cast<int64_t>(format.OwnTiles()->weight.inputs) == operand.block;
+  });
+  return grouped != nullptr ? grouped : stored.type->Format(formats);
 }
 
 bool IsReadOtherwise(const OnnxModel::Impl& model, const Uses& uses, int scope,
@@ -197,7 +204,7 @@ std::string TypeProblem(const StoredCodes& stored, int type) {
 
 // Fills what the operator set knows of codes: all but what a function's codes have.
 bool FindType(const OnnxModel::Impl& model, const Uses& uses, int scope,
-              const QuantizedOperand& operand, StoredCodes* stored) {
+              const QuantizedOperand& operand, const FormatRegistry& formats, StoredCodes* stored) {
   int type = stored->codes->data_type();
   if (operand.rounding) {
     type = operand.rounding->type;
@@ -209,14 +216,17 @@ bool FindType(const OnnxModel::Impl& model, const Uses& uses, int scope,
   stored->type = FindCodeType(type);
   if (stored->type == nullptr || stored->scales == nullptr) {
     stored->problem = TypeProblem(*stored, type);
-  } else {
-    stored->format = FormatOf(operand, *stored);
+  } else if (const NumberFormat* format = FormatOf(operand, *stored, formats)) {
+    stored->format = format->name();
+  } else if (stored->type->bits <= 8) {
+    stored->problem = TypeProblem(*stored, type);
   }
   return true;
 }
 
 std::optional<StoredCodes> Find(const OnnxModel::Impl& model, const Uses& uses, int scope,
-                                const onnx::NodeProto& node, const QuantizedOperand& operand) {
+                                const onnx::NodeProto& node, const QuantizedOperand& operand,
+                                const FormatRegistry& formats) {
   const auto constant = [&](const std::string& name) {
     return model.scopes->FindConstant(scope, name);
   };
@@ -226,10 +236,12 @@ std::optional<StoredCodes> Find(const OnnxModel::Impl& model, const Uses& uses, 
   stored.scales = scales.tensor;
   stored.factor = operand.factor.empty() ? scales.factor : constant(operand.factor);
   stored.zero_points = constant(operand.zero_points);
+  stored.global_scale = constant(operand.global_scale);
   // What changes while the network runs is no stored value.
   if (stored.codes == nullptr || (stored.scales == nullptr && !operand.scales.empty()) ||
       (stored.zero_points == nullptr && !operand.zero_points.empty()) ||
-      (stored.factor == nullptr && !operand.factor.empty())) {
+      (stored.factor == nullptr && !operand.factor.empty()) ||
+      (stored.global_scale == nullptr && !operand.global_scale.empty())) {
     return std::nullopt;
   }
   const DequantizedWeight written = FindDequantizedWeight(node);
@@ -238,9 +250,10 @@ std::optional<StoredCodes> Find(const OnnxModel::Impl& model, const Uses& uses, 
   Shape shape = TensorShape(*stored.codes);
   if (!FormatOfDomain(node.domain()).empty()) {
     stored.format = written.format;
-    stored.packed = stored.format == kPackedFormat;
+    const NumberFormat* format = formats.Find(stored.format);
+    stored.packed = format != nullptr && format->packed();
     if (stored.packed && !shape.empty()) shape.back() = UnpackedColumns(model, scope, node, shape);
-  } else if (!FindType(model, uses, scope, operand, &stored)) {
+  } else if (!FindType(model, uses, scope, operand, formats, &stored)) {
     return std::nullopt;
   }
   stored.layout = TileLayout::PerTensor(shape);
@@ -253,6 +266,15 @@ std::optional<StoredCodes> Find(const OnnxModel::Impl& model, const Uses& uses, 
 
 std::vector<float> ScaleNumbers(const StoredCodes& stored, const onnx::TensorProto& scales,
                                 const FormatRegistry& formats, const DataFiles& files) {
+  if (AreScaleCodes(stored)) {
+    const Tensor codes = ReadTensor(scales, files);
+    const float global = stored.global_scale == nullptr
+                             ? 1
+                             : ReadNumbers(*stored.global_scale, formats, files).front();
+    return ScaleValues(formats.Get(stored.format),
+                       {reinterpret_cast<const uint8_t*>(codes.view.data), codes.view.size()},
+                       global);
+  }
   if (!AreExponents(stored)) return ReadNumbers(scales, formats, files);
   const Tensor exponents = ReadTensor(scales, files);
   std::vector<float> powers(exponents.view.size());
@@ -317,10 +339,13 @@ std::vector<float> StoredZeroPoints(const StoredCodes& stored, const FormatRegis
 }  // namespace
 
 std::vector<StoredCodes> FindStoredCodes(const OnnxModel::Impl& model, const Uses& uses, int scope,
-                                         const onnx::NodeProto& node) {
+                                         const onnx::NodeProto& node,
+                                         const FormatRegistry& formats) {
   std::vector<StoredCodes> found;
   for (const QuantizedOperand& operand : OperandsOf(*model.scopes, uses, scope, node)) {
-    if (auto stored = Find(model, uses, scope, node, operand)) found.push_back(*std::move(stored));
+    if (auto stored = Find(model, uses, scope, node, operand, formats)) {
+      found.push_back(*std::move(stored));
+    }
   }
   return found;
 }

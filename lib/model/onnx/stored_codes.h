@@ -23,8 +23,9 @@ struct StoredCodes {
   const CodeType* type = nullptr;  // null: UINT8 codes of a function
   const onnx::TensorProto* codes = nullptr;
   const onnx::TensorProto* scales = nullptr;
-  const onnx::TensorProto* zero_points = nullptr;  // null: all zero
-  const onnx::TensorProto* factor = nullptr;       // every scale is multiplied by it, or null
+  const onnx::TensorProto* zero_points = nullptr;   // null: all zero
+  const onnx::TensorProto* factor = nullptr;        // every scale is multiplied by it, or null
+  const onnx::TensorProto* global_scale = nullptr;  // of a function: divided by it, or null
   // `codes` are floats, which become codes when the network runs: with these.
   struct Rounding {
     const onnx::TensorProto* scales = nullptr;
@@ -41,7 +42,8 @@ struct StoredCodes {
 // DequantizeLinear with scales per tensor, along one dimension or per block, or an operator on
 // integers.
 std::vector<StoredCodes> FindStoredCodes(const OnnxModel::Impl& model, const Uses& uses, int scope,
-                                         const onnx::NodeProto& node);
+                                         const onnx::NodeProto& node,
+                                         const FormatRegistry& formats);
 
 // Returns one code of the format for each element. Valid as long as the model is. Throws
 // kModel where the file is damaged, as the others do.

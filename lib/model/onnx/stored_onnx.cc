@@ -25,7 +25,7 @@ class StoredOnnx : public StoredModel {
     for (int scope = 0; scope < static_cast<int>(scopes().size()); ++scope) {
       for (const onnx::NodeProto& node : scopes()[scope].graph->node()) {
         FindParts(scope, node);
-        for (StoredCodes& codes : FindStoredCodes(model_->impl(), uses, scope, node)) {
+        for (StoredCodes& codes : FindStoredCodes(model_->impl(), uses, scope, node, formats)) {
           AddCodes(std::move(codes));
         }
       }

@@ -9,21 +9,10 @@
 #include "lib/model/onnx/functions.h"
 #include "lib/model/onnx/scale_shape.h"
 #include "lib/numeric/packed_codes.h"
+#include "lib/numeric/scale_codes.h"
 
 namespace hif8 {
 namespace {
-
-// The element type that standard DequantizeLinear reads a format's codes in, and the first operator
-// set in which it does so along any dimension.
-struct StandardCodes {
-  std::string_view format;
-  int type;
-  int64_t opset;
-};
-// Not INT8: ONNX Runtime takes INT8 weights of a product for an order to round activations to eight
-// bits as well.
-constexpr StandardCodes kStandardCodes[] = {{"fp8_e4m3", kOnnxFloat8E4M3, 19},
-                                            {"fp8_e5m2", kOnnxFloat8E5M2, 19}};
 
 // The dimension that has scales, 0 where there is one scale; nothing when several have.
 std::optional<int64_t> ScaleAxis(const StoredShapes& shapes) {
@@ -75,10 +64,7 @@ struct WeightCodes::Site {
   const Weight& weight;
   const NumberFormat& format;
   StoredShapes shapes;
-  const StandardCodes* standard = nullptr;  // null: a function
-  int64_t axis = 0;                         // of the standard operator
-
-  bool packed() const { return format.bits() == 4; }
+  std::optional<int64_t> axis;  // of the standard operator; nothing: a function
 };
 
 void WeightCodes::Append(const Site& site, onnx::NodeProto node) {
@@ -97,8 +83,8 @@ std::string WeightCodes::StoreTensor(const Site& site, const char* suffix, int t
 
 std::string WeightCodes::StoreCodes(const Site& site) {
   const std::span<const uint8_t> codes = site.encoded.codes;
-  const int type = site.standard != nullptr ? site.standard->type : onnx::TensorProto::UINT8;
-  if (!site.packed()) {
+  const int type = site.axis ? FromDType(site.format.storage().dtype) : onnx::TensorProto::UINT8;
+  if (!site.format.packed()) {
     return StoreTensor(site, "_codes", type, site.shapes.codes, std::as_bytes(codes));
   }
   Shape shape = site.shapes.codes;
@@ -111,43 +97,42 @@ std::string WeightCodes::StoreCodes(const Site& site) {
 
 std::string WeightCodes::StoreScales(const Site& site) {
   const std::span<const float> scales = site.encoded.scales;
-  if (site.format.scale_encoding() == ScaleEncoding::kE8M0) {
-    std::vector<uint8_t> exponents;
-    for (const float scale : scales) exponents.push_back(E8M0Code(scale));
+  if (site.format.ScalesFollowAmax()) {
+    const auto codes = ScaleCodes(site.format, scales, site.encoded.global_scale);
     return StoreTensor(site, "_scale", onnx::TensorProto::UINT8, site.shapes.scales,
-                       std::as_bytes(std::span(exponents)));
+                       std::as_bytes(std::span(codes)));
   }
   Shape shape = site.shapes.scales;
-  if (site.standard != nullptr && !shape.empty()) shape = {static_cast<int64_t>(scales.size())};
+  if (site.axis && !shape.empty()) shape = {static_cast<int64_t>(scales.size())};
   return StoreTensor(site, "_scale", onnx::TensorProto::FLOAT, shape, std::as_bytes(scales));
 }
 
 onnx::NodeProto WeightCodes::Dequantize(const Site& site, const std::string& codes,
                                         const std::string& scales, const std::string& output) {
   const std::string& format = site.encoded.format;
-  if (site.standard == nullptr) {
+  if (!site.axis) {
+    std::vector<std::string> inputs = {codes, scales};
+    if (site.format.HasGlobalScale()) {
+      inputs.push_back(StoreTensor(site, "_global_scale", onnx::TensorProto::FLOAT, {},
+                                   std::as_bytes(std::span(&site.encoded.global_scale, 1))));
+    }
     onnx::NodeProto node = functions_.Call(format, kDequantizeFunction, MakeDequantizeFunction,
-                                           {codes, scales}, output);
+                                           std::move(inputs), output);
     node.set_doc_string(site.weight.name);
     return node;
   }
   onnx::NodeProto node = MakeNode("DequantizeLinear", {codes, scales}, {output});
   node.set_doc_string(OperatorMarkText({format, site.weight.name}));
-  SetAttribute(&node, "axis", site.axis);
+  SetAttribute(&node, "axis", *site.axis);
   return node;
 }
 
 void WeightCodes::Store(int scope, const std::string& stored, const EncodedWeight& encoded,
                         const Weight& weight, const std::string& value) {
   Site site{scope, stored, encoded, weight, formats_.Get(encoded.format), {}};
-  site.shapes = ShapesFor(weight.shape, encoded.layout, site.packed());
-  for (const StandardCodes& standard : kStandardCodes) {
-    const std::optional<int64_t> axis = ScaleAxis(site.shapes);
-    if (standard.format != encoded.format || !axis) continue;
-    if (StandardOpset(edit_.model()) < standard.opset) continue;
-    site.standard = &standard;
-    site.axis = *axis;
-  }
+  site.shapes = ShapesFor(weight.shape, encoded.layout, site.format.packed());
+  const int64_t opset = site.format.storage().onnx_opset;
+  if (opset > 0 && StandardOpset(edit_.model()) >= opset) site.axis = ScaleAxis(site.shapes);
   const std::string codes = StoreCodes(site);
   std::string scales = StoreScales(site);
   for (const StoredShapes::Spread& spread : site.shapes.spreads) {
@@ -161,7 +146,7 @@ void WeightCodes::Store(int scope, const std::string& stored, const EncodedWeigh
   }
 
   const auto rank = static_cast<int64_t>(site.shapes.codes.size());
-  const bool cut = site.packed() && site.shapes.codes.back() % 2 != 0;
+  const bool cut = site.format.packed() && site.shapes.codes.back() % 2 != 0;
   const bool cast = weight.dtype != DType::kF32;
   // The name of what a step makes: the last one has the name that was asked for.
   const auto next = [&](const char* suffix, bool last) {

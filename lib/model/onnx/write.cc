@@ -212,8 +212,12 @@ class Writer {
       const int64_t groups = (activation.inputs + edge - 1) / edge;
       inputs.push_back(places_.Places(site.scope, activation.inputs, edge, groups));
     }
-    if (scaling.encoding == ScaleEncoding::kFp32) {
+    const ScaleEncoding encoding = chosen.format->scale_encoding();
+    if (encoding != ScaleEncoding::kE8M0) {
       inputs.push_back(AddNumber(site, "_target", scaling.target));
+    }
+    if (encoding == ScaleEncoding::kCodes) {
+      inputs.push_back(AddNumber(site, "_global_scale", scaling.global_scale));
     }
     std::string scale = edit_.NewName(site.tensor + "_scale");
     const auto make = [how](const NumberFormat& format, int64_t opset) {

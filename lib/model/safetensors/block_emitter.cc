@@ -34,21 +34,19 @@ BlockEmitter::Operand BlockEmitter::Activation(const std::string& x, const std::
 
 std::string BlockEmitter::QuantizeDequantize(const std::string& x, const std::string& name,
                                              const QuantizedInput& input) {
-  if (input.how->dynamic) {
-    const TileScaling& scaling = *input.how->dynamic;
-    const bool power = scaling.encoding == ScaleEncoding::kE8M0;
-    return graph_.Node(QuantizeOperator(input), {x},
-                       {{std::string(kAxisAttribute), int64_t{input.axis}},
-                        {std::string(kTileAttribute), static_cast<int64_t>(scaling.tile.inputs)},
-                        {std::string(kE8M0Attribute), int64_t{power}},
-                        {std::string(kPowerOfTwoAttribute), int64_t{scaling.power_of_two}},
-                        {std::string(kTargetAttribute), scaling.target}},
-                       kQuantizeDomain);
-  }
   const std::string scale = name + ":scale";
   if (inputs_.insert(scale).second) {
     graph_.Input(scale, DType::kF32, {});
     part_.scales.push_back(name);
+  }
+  if (input.how->dynamic) {
+    const TileScaling& scaling = *input.how->dynamic;
+    return graph_.Node(QuantizeOperator(input), {x, scale},
+                       {{std::string(kAxisAttribute), int64_t{input.axis}},
+                        {std::string(kTileAttribute), static_cast<int64_t>(scaling.tile.inputs)},
+                        {std::string(kPowerOfTwoAttribute), int64_t{scaling.power_of_two}},
+                        {std::string(kTargetAttribute), scaling.target}},
+                       kQuantizeDomain);
   }
   std::string clipped = x;
   if (input.how->clip) {

@@ -16,6 +16,7 @@
 #include "lib/model/safetensors/json_text.h"
 #include "lib/model/safetensors/output_layout.h"
 #include "lib/numeric/packed_codes.h"
+#include "lib/numeric/scale_codes.h"
 
 namespace hif8 {
 namespace fs = std::filesystem;
@@ -94,6 +95,8 @@ class ShardWriter {
         return WritePacked();
       case Kind::kScales:
         return WriteScales(tensor.entry.dtype);
+      case Kind::kGlobal:
+        return WriteFloats({&encoded_.global_scale, 1}, tensor.entry.dtype);
       case Kind::kSimulated:
         Take(tensor);
         return WriteDecoded(tensor.entry.dtype);
@@ -105,11 +108,10 @@ class ShardWriter {
   void WriteBytes(std::span<const std::byte> bytes) { writer_->Write(index_, bytes); }
 
   void WriteScales(DType dtype) {
-    if (dtype != DType::kU8) return WriteFloats(encoded_.scales, dtype);
-    std::vector<uint8_t> exponents;
-    exponents.reserve(encoded_.scales.size());
-    for (const float scale : encoded_.scales) exponents.push_back(E8M0Code(scale));
-    WriteBytes(std::as_bytes(std::span(exponents)));
+    if (IsFloat(dtype)) return WriteFloats(encoded_.scales, dtype);
+    const NumberFormat& format = formats_.Get(encoded_.format);
+    const auto codes = ScaleCodes(format, encoded_.scales, encoded_.global_scale);
+    WriteBytes(std::as_bytes(std::span(codes)));
   }
 
   void WritePacked() {

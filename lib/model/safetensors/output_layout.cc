@@ -11,6 +11,16 @@ using Kind = OutputTensor::Kind;
 
 constexpr std::string_view kWeightSuffix = ".weight";
 
+bool HasGlobalScale(const NumberFormat& format) {
+  return format.HasGlobalScale();
+}
+
+// The name of what belongs to the input of the module of a weight.
+std::string OfInput(const std::string& weight, const std::string& name) {
+  if (!weight.ends_with(kWeightSuffix)) return weight + "_" + name;
+  return weight.substr(0, weight.size() - kWeightSuffix.size()) + "." + name;
+}
+
 class Layout {
  public:
   Layout(const Checkpoint& source, const CheckpointPlan& plan) : source_(source), plan_(plan) {
@@ -71,22 +81,30 @@ class Layout {
 
   void AddQuantized(const CheckpointTensor& tensor, int layer) {
     const LayerScheme& scheme = plan_.layers.at(layer);
+    const DType dtype = scheme.weight_format->storage().dtype;
     const Shape& shape = tensor.entry->shape;
     if (plan_.simulated) {
       Mark(&Add(Kind::kSimulated, tensor.name(), OwnDType(tensor), shape), tensor);
       return;
     }
-    if (scheme.weight_bits == 4) {
+    if (scheme.weight_format->packed()) {
       Shape packed = shape;
       packed.back() = static_cast<int64_t>(PackedRowBytes(static_cast<size_t>(shape.back())));
-      Mark(&Add(Kind::kPacked, PackedName(tensor.name()), DType::kU8, packed), tensor);
+      Mark(&Add(Kind::kPacked, PackedName(tensor.name()), dtype, packed), tensor);
     } else {
-      Mark(&Add(Kind::kCodes, tensor.name(), CodeDType(scheme.weight_format), shape), tensor);
+      Mark(&Add(Kind::kCodes, tensor.name(), dtype, shape), tensor);
     }
     Mark(&Add(Kind::kScales, WeightScaleName(tensor.name()), scheme.scale_dtype,
               ScaleShape(tensor, scheme)),
          tensor);
-    if (const auto scale = plan_.input_scales.find(layer); scale != plan_.input_scales.end()) {
+    if (HasGlobalScale(*scheme.weight_format)) {
+      Mark(&Add(Kind::kGlobal, GlobalScaleName(tensor.name()), DType::kF32, {1}), tensor);
+    }
+    const auto scale = plan_.input_scales.find(layer);
+    if (scale == plan_.input_scales.end()) return;
+    if (HasGlobalScale(*scheme.input_format)) {
+      AddValue(InputGlobalScaleName(tensor.name()), 1 / scale->second);
+    } else {
       AddValue(InputScaleName(tensor.name()), scale->second);
     }
   }
@@ -120,9 +138,12 @@ std::string PackedName(const std::string& weight) { return weight + "_packed"; }
 
 std::string WeightScaleName(const std::string& weight) { return weight + "_scale"; }
 
-std::string InputScaleName(const std::string& weight) {
-  if (!weight.ends_with(kWeightSuffix)) return weight + "_input_scale";
-  return weight.substr(0, weight.size() - kWeightSuffix.size()) + ".input_scale";
+std::string GlobalScaleName(const std::string& weight) { return weight + "_global_scale"; }
+
+std::string InputScaleName(const std::string& weight) { return OfInput(weight, "input_scale"); }
+
+std::string InputGlobalScaleName(const std::string& weight) {
+  return OfInput(weight, "input_global_scale");
 }
 
 std::vector<OutputShard> LayOutShards(const Checkpoint& source, const CheckpointPlan& plan) {

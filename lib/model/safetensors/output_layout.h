@@ -16,6 +16,7 @@ struct OutputTensor {
     kCodes,      // of `weight`
     kPacked,     // of `weight`, two a byte
     kScales,     // of `weight`
+    kGlobal,     // of `weight`, what its scales are stored over
     kSimulated,  // decoded codes of `weight` in the source's own dtype
     kValue       // one fp32 number
   };
@@ -35,7 +36,9 @@ struct OutputShard {
 // The names of what belongs to the weight tensor `weight` ("X.weight", or "X" of fused experts).
 std::string PackedName(const std::string& weight);  // of four-bit codes
 std::string WeightScaleName(const std::string& weight);
+std::string GlobalScaleName(const std::string& weight);
 std::string InputScaleName(const std::string& weight);
+std::string InputGlobalScaleName(const std::string& weight);
 
 // In the source's order; new scales follow their weights.
 std::vector<OutputShard> LayOutShards(const Checkpoint& source, const CheckpointPlan& plan);

@@ -17,39 +17,52 @@ struct Group {
   std::vector<std::string> modules;
 };
 
-bool IsInteger(const std::string& format) { return format.starts_with("int"); }
-
-Json Operand(const std::string& format, int bits, Granularity granularity, TileScales::Tile tile,
-             bool e8m0, bool dynamic) {
+Json Operand(const NumberFormat& format, Granularity granularity, TileScales::Tile tile,
+             bool dynamic) {
   // A block of one row is what other programs call a group.
   if (granularity == Granularity::kBlock && tile.rows == 1) granularity = Granularity::kGroup;
-  Json json = {{"num_bits", bits},
-               {"type", IsInteger(format) ? "int" : "float"},
-               {"strategy", NameOf(granularity)},
+  const FormatStorage& storage = format.storage();
+  // Scales of groups that are stored over one scale of the tensor, which is static.
+  const bool coded = storage.scale_encoding == ScaleEncoding::kCodes;
+  Json json = {{"num_bits", format.bits()},
+               {"type", storage.operand_type},
+               {"strategy", (coded ? "tensor_" : "") + std::string(NameOf(granularity))},
                {"symmetric", true},
                {"dynamic", dynamic},
-               {"observer", dynamic ? "memoryless" : "minmax"},
+               {"observer", dynamic && !coded ? "memoryless" : "minmax"},
                {"observer_kwargs", Json::object()},
                {"group_size", nullptr},
                {"block_structure", nullptr},
                {"actorder", nullptr}};
+  if (coded && dynamic) json["dynamic"] = "local";
   if (granularity == Granularity::kGroup) json["group_size"] = tile.inputs;
   if (granularity == Granularity::kBlock) json["block_structure"] = {tile.rows, tile.inputs};
-  if (e8m0) json["scale_dtype"] = "torch.uint8";
+  if (!storage.scale_dtype.empty()) json["scale_dtype"] = storage.scale_dtype;
   return json;
 }
 
-bool IsE8M0(const LayerScheme& scheme) { return scheme.scale_dtype == DType::kU8; }
-
-std::string UnnamedFormat(const LayerScheme& scheme);
+// The format of a layer's codes, of weights or activations, that no type says; empty where there
+// are none.
+std::string UnnamedFormat(const LayerScheme& scheme) {
+  for (const NumberFormat* format : {scheme.weight_format, scheme.input_format}) {
+    if (format == nullptr || format->packed() || format->storage().dtype != DType::kU8) continue;
+    return std::string(format->name());
+  }
+  return {};
+}
 
 // U8 codes, of weights or activations, have a format of their own ("hif8-quantized"): readers that
 // do not know it refuse the layers, where "float-quantized" would be FP8 to them.
 std::string GroupFormat(const LayerScheme& scheme) {
   const std::string unnamed = UnnamedFormat(scheme);
   if (!unnamed.empty()) return unnamed + "-quantized";
-  if (IsE8M0(scheme)) return scheme.weight_bits == 4 ? "mxfp4-pack-quantized" : "mxfp8-quantized";
-  return IsInteger(scheme.weight_format) ? "int-quantized" : "float-quantized";
+  return std::string(scheme.weight_format->storage().layer_format);
+}
+
+// Readers must be told the layer's format where it is none of those that need no name.
+bool NeedsFormat(const LayerScheme& scheme) {
+  return scheme.weight_format->scale_encoding() != ScaleEncoding::kFp32 ||
+         !UnnamedFormat(scheme).empty();
 }
 
 bool IsExpert(const std::string& module) { return module.find(".experts.") != std::string::npos; }
@@ -123,30 +136,18 @@ Json ConfigGroups(const std::vector<Group>& groups, const PatternCounts& pattern
     const LayerScheme& scheme = groups[i].scheme;
     Json group;
     group["targets"] = i == 0 ? Json{"Linear"} : Targets(groups[i].modules, patterns);
-    group["weights"] = Operand(scheme.weight_format, scheme.weight_bits, scheme.weight_granularity,
-                               scheme.weight_tile, IsE8M0(scheme), false);
+    group["weights"] =
+        Operand(*scheme.weight_format, scheme.weight_granularity, scheme.weight_tile, false);
     group["input_activations"] = nullptr;
-    if (!scheme.input_format.empty()) {
-      group["input_activations"] =
-          Operand(scheme.input_format, scheme.input_bits, scheme.input_granularity,
-                  scheme.input_tile, scheme.input_e8m0, scheme.input_dynamic);
+    if (scheme.input_format != nullptr) {
+      group["input_activations"] = Operand(*scheme.input_format, scheme.input_granularity,
+                                           scheme.input_tile, scheme.input_dynamic);
     }
     group["output_activations"] = nullptr;
-    if (groups.size() > 1 || IsE8M0(scheme) || !UnnamedFormat(scheme).empty()) {
-      group["format"] = GroupFormat(scheme);
-    }
+    if (groups.size() > 1 || NeedsFormat(scheme)) group["format"] = GroupFormat(scheme);
     json["group_" + std::to_string(i)] = std::move(group);
   }
   return json;
-}
-
-// The format of a layer's U8 codes, which no type says; empty where there are none.
-std::string UnnamedFormat(const LayerScheme& scheme) {
-  if (scheme.weight_bits == 8 && CodeDType(scheme.weight_format) == DType::kU8) {
-    return scheme.weight_format;
-  }
-  const bool input = !scheme.input_format.empty() && scheme.input_bits == 8;
-  return input && CodeDType(scheme.input_format) == DType::kU8 ? scheme.input_format : "";
 }
 
 std::string UnnamedFormat(const std::vector<Group>& groups) {
@@ -205,13 +206,6 @@ Json QuantizationConfig(const Checkpoint& source, const std::map<int, LayerSchem
 }
 
 }  // namespace
-
-DType CodeDType(const std::string& format) {
-  if (format.starts_with("fp8_e4m3") || format == "mxfp8") return DType::kF8E4M3;
-  if (format == "fp8_e5m2") return DType::kF8E5M2;
-  if (IsInteger(format)) return DType::kI8;
-  return DType::kU8;
-}
 
 std::string QuantizedConfigText(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
                                 bool kv_cache) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/model/safetensors/checkpoint.h"
+#include "lib/numeric/number_format.h"
 #include "lib/numeric/scale_layout.h"
 #include "lib/numeric/tile_scaling.h"
 
@@ -13,24 +14,17 @@ namespace hif8 {
 
 // Describes the operands of a Linear.
 struct LayerScheme {
-  std::string weight_format;  // number format's name
-  int weight_bits = 8;        // 4: two codes a byte
+  const NumberFormat* weight_format = nullptr;  // outlives the scheme, as the input's
   Granularity weight_granularity = Granularity::kChannel;
   TileScales::Tile weight_tile{1, kWholeEdge};  // rows x inputs that share a scale
-  DType scale_dtype = DType::kF32;              // of the weight's scales; U8: E8M0
-  std::string input_format;                     // empty: the input is not quantized
-  int input_bits = 8;
+  DType scale_dtype = DType::kF32;              // of the weight's scales
+  const NumberFormat* input_format = nullptr;   // null: the input is not quantized
   Granularity input_granularity = Granularity::kTensor;
   TileScales::Tile input_tile{1, kWholeEdge};
-  bool input_e8m0 = false;    // scales are powers of two
   bool input_dynamic = true;  // false: a static scale is written
 
   bool operator==(const LayerScheme&) const = default;
 };
-
-// Returns the type that codes of a number format are stored as: the safetensors type of its
-// elements where there is one (FP8, INT8), else U8.
-DType CodeDType(const std::string& format);
 
 // Returns the text of config.json: the source's, everything in its order, with the
 // quantization_config for these layers (by index into layers()) in the place of its own or at the

@@ -1,7 +1,9 @@
 #include "lib/model/safetensors/stored_checkpoint.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +14,7 @@
 #include "lib/model/safetensors/model_config.h"
 #include "lib/model/safetensors/output_layout.h"
 #include "lib/model/safetensors/shard_list.h"
+#include "lib/model/safetensors/stored_scales.h"
 #include "lib/model/safetensors/tensor_roles.h"
 #include "lib/numeric/packed_codes.h"
 
@@ -21,9 +24,10 @@ namespace {
 constexpr std::string_view kPacked = "_packed";
 
 // What a quantized module or attention has besides its codes.
-constexpr std::array<std::string_view, 9> kParts = {
-    ".weight_scale", ".weight_scale_inv", ".input_scale",  ".output_scale", ".k_scale",
-    ".v_scale",      ".kv_latent_scale",  ".k_rope_scale", ".weight_shape"};
+constexpr std::array<std::string_view, 11> kParts = {
+    ".weight_scale", ".weight_scale_inv", ".weight_global_scale", ".input_scale",
+    ".k_scale",      ".v_scale",          ".input_global_scale",  ".output_scale",
+    ".k_rope_scale", ".kv_latent_scale",  ".weight_shape"};
 
 struct Source {
   const SafetensorsFile* shard = nullptr;
@@ -33,7 +37,10 @@ struct Source {
 class StoredCheckpoint : public StoredModel {
  public:
   StoredCheckpoint(const std::filesystem::path& path, const FormatRegistry& formats)
-      : path_(path), files_(FindShards(path)), plain_format_(formats.names().front()) {
+      : path_(path),
+        formats_(formats),
+        files_(FindShards(path)),
+        plain_format_(formats.names().front()) {
     ReadConfig();
     for (const auto& shard : files_.shards) {
       file_bytes_ += shard->file_bytes();
@@ -69,20 +76,24 @@ class StoredCheckpoint : public StoredModel {
 
   std::vector<float> ReadScales(size_t index) const override {
     const Source& source = scales_[index];
-    if (source.entry == nullptr) return {};
+    if (source.entry == nullptr || tensors_[index].format.empty()) return {};
     const Tensor stored = source.shard->Read(*source.entry);
-    std::vector<float> scales(stored.view.size());
-    if (IsFloat(stored.view.dtype)) {
-      ConvertToFloat(stored.view.dtype, stored.view.data, scales.size(), scales.data());
-    } else {  // E8M0
-      const auto* codes = reinterpret_cast<const uint8_t*>(stored.view.data);
-      for (size_t i = 0; i < scales.size(); ++i) scales[i] = E8M0Value(codes[i]);
+    Tensor global;
+    if (const Source* found = Find(GlobalScaleName(tensors_[index].name))) {
+      global = found->shard->Read(*found->entry);
     }
-    return scales;
+    return ScaleNumbers(formats_.Get(tensors_[index].format), stored.view,
+                        global.view.data != nullptr ? global.view : kNoGlobalScale);
   }
 
  private:
   void ReadConfig() {
+    ReadSettings();
+    std::erase_if(edges_, [](int64_t edge) { return edge < 1; });
+    std::ranges::copy(TileEdges(formats_), std::back_inserter(edges_));
+  }
+
+  void ReadSettings() {
     const bool folder = std::filesystem::is_directory(path_);
     const std::filesystem::path file = (folder ? path_ : path_.parent_path()) / "config.json";
     if (!std::filesystem::exists(file)) return;
@@ -90,7 +101,7 @@ class StoredCheckpoint : public StoredModel {
         ModelConfig::Parse(ReadFile(file, kMaxSettingsBytes), file.string())
             .Object("quantization_config");
     plain_format_ = quantization.String("number_format", plain_format_);
-    block_ = quantization.Integers("weight_block_size", block_);
+    edges_ = quantization.Integers("weight_block_size", {});
   }
 
   const Source* Find(const std::string& name) const {
@@ -106,7 +117,12 @@ class StoredCheckpoint : public StoredModel {
       if (!suffix.starts_with(".weight") && !suffix.starts_with(".input")) return true;
       return Find(module + ".weight") != nullptr || Find(module + ".weight_packed") != nullptr;
     }
-    return name.ends_with("_scale") && Find(name.substr(0, name.rfind('_'))) != nullptr;
+    for (const std::string_view suffix : {"_global_scale", "_scale"}) {
+      if (!name.ends_with(suffix)) continue;
+      const std::string tensor = name.substr(0, name.size() - suffix.size());
+      if (Find(tensor) != nullptr || Find(PackedName(tensor)) != nullptr) return true;
+    }
+    return false;
   }
 
   const Source* ScalesOf(const std::string& name) const {
@@ -152,32 +168,27 @@ class StoredCheckpoint : public StoredModel {
 
   void SetCodes(bool packed, const Source& scales, StoredTensor* tensor) const {
     const DType scale_type = scales.entry->dtype;
-    const bool powers = scale_type == DType::kU8;
+    const CodesInFile codes{tensor->dtype, packed, scale_type, plain_format_};
+    const NumberFormat* format = FindFormat(formats_, codes);
     tensor->bytes += scales.entry->bytes();
-    tensor->format = FormatOf(packed, powers, tensor->dtype);
-    const Shape block = powers ? Shape{1, 32} : Shape(block_.begin(), block_.end());
-    if (tensor->format.empty() || !(powers || IsFloat(scale_type)) ||
-        !FindTiles(tensor->shape, scales.entry->shape, block, &tensor->tiles)) {
-      tensor->unknown = std::string(DTypeName(tensor->dtype)) + " " + ShapeText(tensor->shape) +
-                        " with scales " + std::string(DTypeName(scale_type)) + " " +
-                        ShapeText(scales.entry->shape);
-      tensor->format.clear();
+    if (const Source* global = Find(GlobalScaleName(tensor->name))) {
+      tensor->bytes += global->entry->bytes();
     }
-  }
-
-  // Empty for types that hold no codes known here.
-  std::string FormatOf(bool packed, bool powers, DType dtype) const {
-    if (packed) return powers ? "mxfp4" : "";
-    if (dtype == DType::kF8E4M3) return powers ? "mxfp8" : "fp8_e4m3";
-    if (dtype == DType::kF8E5M2) return "fp8_e5m2";
-    if (dtype == DType::kI8) return "int8";
-    return dtype == DType::kU8 ? plain_format_ : "";
+    if (format != nullptr &&
+        FindTiles(tensor->shape, scales.entry->shape, edges_, &tensor->tiles)) {
+      tensor->format = format->name();
+      return;
+    }
+    tensor->unknown = std::string(DTypeName(tensor->dtype)) + " " + ShapeText(tensor->shape) +
+                      " with scales " + std::string(DTypeName(scale_type)) + " " +
+                      ShapeText(scales.entry->shape);
   }
 
   std::filesystem::path path_;
+  const FormatRegistry& formats_;
   ShardList files_;
-  std::string plain_format_;
-  std::vector<int64_t> block_ = {128, 128};
+  std::string plain_format_;    // of codes whose type says nothing
+  std::vector<int64_t> edges_;  // of tiles, those that config.json names first
   uint64_t file_bytes_ = 0;
   std::unordered_map<std::string, Source> entries_;
   std::vector<StoredTensor> tensors_;

@@ -7,24 +7,11 @@
 #include "lib/core/error.h"
 #include "lib/core/input_file.h"
 #include "lib/model/safetensors/output_layout.h"
+#include "lib/model/stored_model.h"
 #include "lib/numeric/packed_codes.h"
 
 namespace hif8 {
-namespace {
-
-std::vector<float> ScalesOf(const TensorView& stored) {
-  std::vector<float> scales(stored.size());
-  if (stored.dtype == DType::kU8) {
-    for (size_t i = 0; i < scales.size(); ++i) {
-      scales[i] = E8M0Value(static_cast<uint8_t>(stored.data[i]));
-    }
-  } else {
-    ConvertToFloat(stored.dtype, stored.data, stored.size(), scales.data());
-  }
-  return scales;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 WrittenCheckpoint::WrittenCheckpoint(std::shared_ptr<const Checkpoint> source,
                                      const std::filesystem::path& folder)
@@ -77,7 +64,16 @@ void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& 
     return ConvertToFloat(tensor.dtype, from, count, values);
   }
   const TensorView stored = ReadTensor(WeightScaleName(name)).view;
-  const std::vector<float> scales = ScalesOf(stored);
+  const CodesInFile codes_in_file{tensor.dtype, packed, stored.dtype, number_format_};
+  const NumberFormat* format = FindFormat(formats, codes_in_file);
+  TileLayout layout;
+  if (format == nullptr || !FindTiles(shape, stored.shape, TileEdges(formats), &layout)) {
+    throw ModelError("codes and scales of '" + name + "' are not what was written",
+                     "run hif8-calibrate again with --force", folder_.string());
+  }
+  const bool global = Find(GlobalScaleName(name), &shard) != nullptr;
+  const std::vector<float> scales = ScaleNumbers(
+      *format, stored, global ? ReadTensor(GlobalScaleName(name)).view : kNoGlobalScale);
   const auto* bytes = reinterpret_cast<const uint8_t*>(tensor.data);
   std::span<const uint8_t> codes(bytes + (packed ? 0 : first), count);
   std::vector<uint8_t> unpacked;
@@ -88,35 +84,11 @@ void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& 
     UnpackCodes({bytes + first / columns * width, count / columns * width}, columns, unpacked);
     codes = unpacked;
   }
-  DecodePart(formats.Get(FormatOf(tensor.dtype, stored.dtype, packed)), codes,
-             LayoutOf(shape, stored.shape), scales, first, {values, count});
-}
-
-// The tiles that the shapes of codes and scales leave: the edges that are written are 1, 32, 128
-// and whole dimensions, which differ in how many of them there are.
-TileLayout WrittenCheckpoint::LayoutOf(const Shape& codes, const Shape& scales) {
-  if (ElementCount(scales) == 1) return TileLayout::PerTensor(codes);
-  TileLayout layout = TileLayout::PerTensor(codes);
-  for (size_t i = 0; i < codes.size() && i < scales.size(); ++i) {
-    const int64_t whole = std::max<int64_t>(codes[i], 1);
-    for (const int64_t edge : {whole, int64_t{1}, int64_t{128}, int64_t{32}}) {
-      if (edge > whole || (codes[i] + edge - 1) / edge != scales[i]) continue;
-      layout.tile[i] = edge;
-      break;
-    }
-  }
-  return layout;
-}
-
-std::string WrittenCheckpoint::FormatOf(DType codes, DType scales, bool packed) const {
-  if (packed) return "mxfp4";
-  if (codes == DType::kF8E4M3) return scales == DType::kU8 ? "mxfp8" : "fp8_e4m3";
-  if (codes == DType::kF8E5M2) return "fp8_e5m2";
-  return codes == DType::kI8 ? "int8" : number_format_;
+  DecodePart(*format, codes, layout, scales, first, {values, count});
 }
 
 WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& name,
-                                const std::string& format, const TileLayout& layout) {
+                                const NumberFormat& format, const TileLayout& layout) {
   const auto read = [&](const std::string& tensor) {
     const SafetensorsEntry* entry = file.Find(tensor);
     if (entry == nullptr) {
@@ -125,7 +97,7 @@ WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& 
     }
     return file.Read(*entry);
   };
-  const bool packed = file.Find(PackedName(name)) != nullptr;
+  const bool packed = format.packed();
   const Tensor codes = read(packed ? PackedName(name) : name);
   const Tensor scales = read(WeightScaleName(name));
   const size_t columns = layout.shape.empty() ? 1 : static_cast<size_t>(layout.shape.back());
@@ -133,12 +105,17 @@ WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& 
                            ? layout.size() / std::max<size_t>(columns, 1) * PackedRowBytes(columns)
                            : layout.size();
   if (codes.view.bytes() != bytes || scales.view.size() != layout.scale_count() ||
-      (!IsFloat(scales.view.dtype) && scales.view.dtype != DType::kU8)) {
+      !AreScales(format, scales.view.dtype)) {
     throw ModelError("codes " + ShapeText(codes.view.shape) + " and scales " +
                          ShapeText(scales.view.shape) + " of '" + name + "' do not fit the plan",
                      "run hif8-calibrate again with --force", file.path().string());
   }
-  EncodedWeight encoded{format, layout, ScalesOf(scales.view), {}};
+  const bool global = file.Find(GlobalScaleName(name)) != nullptr;
+  EncodedWeight encoded;
+  encoded.format = format.name();
+  encoded.layout = layout;
+  encoded.scales =
+      ScaleNumbers(format, scales.view, global ? read(GlobalScaleName(name)).view : kNoGlobalScale);
   const auto* data = reinterpret_cast<const uint8_t*>(codes.view.data);
   if (packed) {
     encoded.codes.resize(layout.size());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/model/safetensors/checkpoint.h"
+#include "lib/model/safetensors/stored_scales.h"
 #include "lib/model/written_weight.h"
 #include "lib/numeric/number_format.h"
 
@@ -15,7 +16,7 @@ namespace hif8 {
 // Codes and scales of the weight `name` as they stand in a written file. `format` and `layout` are
 // what the plan says of that weight. Throws kModel when the file does not fit them.
 WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& name,
-                                const std::string& format, const TileLayout& layout);
+                                const NumberFormat& format, const TileLayout& layout);
 
 // The quantized weights of a written folder, for measuring what was really written.
 class WrittenCheckpoint {
@@ -31,8 +32,6 @@ class WrittenCheckpoint {
   Tensor ReadTensor(const std::string& name) const;
 
  private:
-  static TileLayout LayoutOf(const Shape& codes, const Shape& scales);
-  std::string FormatOf(DType codes, DType scales, bool packed) const;
   const SafetensorsEntry* Find(const std::string& name, const SafetensorsFile** shard) const;
 
   std::shared_ptr<const Checkpoint> source_;

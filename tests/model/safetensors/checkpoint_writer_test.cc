@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "formats/builtin.h"
 #include "lib/core/error.h"
 #include "lib/core/output_dir.h"
 #include "lib/core/resume_list.h"
@@ -50,13 +51,12 @@ class WholeNumbers : public NumberFormat {
   float table_[256];
 };
 
+const WholeNumbers kWhole;
+
 const FormatRegistry& Formats() {
-  static const FormatRegistry* registry = [] {
-    auto* r = new FormatRegistry("number format");
-    r->Add("whole", std::make_shared<WholeNumbers>());
-    return r;
-  }();
-  return *registry;
+  static FormatRegistry registry("number format");
+  if (registry.names().empty()) registry.Add("whole", std::make_shared<WholeNumbers>());
+  return registry;
 }
 
 // Scale of a row: its largest magnitude / 100, rounded to bf16; codes by WholeNumbers.
@@ -94,7 +94,7 @@ WeightEncoder Encoder(const Checkpoint& checkpoint, std::vector<std::string>* se
 CheckpointPlan PlanAllLinear(const Checkpoint& checkpoint) {
   CheckpointPlan plan;
   LayerScheme scheme;
-  scheme.weight_format = scheme.input_format = "whole";
+  scheme.weight_format = scheme.input_format = &kWhole;
   for (size_t i = 0; i < checkpoint.layers().size(); ++i) {
     const Layer& layer = checkpoint.layers()[i];
     if (layer.weight < 0 || layer.optional || !layer.unsupported.empty()) continue;
@@ -194,7 +194,7 @@ TEST_F(CheckpointWriterTest, CodesAndScalesAreWhatTheEncoderGave) {
   const Weight& weight =
       checkpoint
           ->weights()[static_cast<size_t>(checkpoint->layers()[static_cast<size_t>(q)].weight)];
-  const WrittenWeight back = ReadWrittenWeight(*file, weight.name, "whole", weight.channels);
+  const WrittenWeight back = ReadWrittenWeight(*file, weight.name, kWhole, weight.channels);
   EXPECT_EQ(std::string(back.codes.begin(), back.codes.end()),
             written.at("model.layers.2.self_attn.q_proj.weight").data);
   EXPECT_EQ(back.scales,
@@ -232,7 +232,7 @@ TEST_F(CheckpointWriterTest, StaticScalesAndSchemesOfTheirOwn) {
   CheckpointPlan plan = PlanAllLinear(*checkpoint);
   for (auto& [layer, scheme] : plan.layers) scheme.input_dynamic = false;
   const int other = LayerIndex(*checkpoint, "model.layers.0.mlp.down_proj");
-  plan.layers.at(other).weight_format = "fp8_e4m3";
+  plan.layers.at(other).weight_format = &BuiltinFormats().Get("fp8_e4m3");
   Write(model, plan);
   const Json config =
       Json::parse(test::ReadBytes(out_.path() / "config.json"))["quantization_config"];
@@ -336,7 +336,7 @@ TEST_F(CheckpointWriterTest, FinishedShardsOfAnInterruptedRunAreTakenOver) {
                     for (const int index : weights) {
                       const Weight& weight = checkpoint->weights()[static_cast<size_t>(index)];
                       const WrittenWeight read = ReadWrittenWeight(
-                          *SafetensorsFile::Open(file), weight.name, "whole", weight.channels);
+                          *SafetensorsFile::Open(file), weight.name, kWhole, weight.channels);
                       EXPECT_EQ(read.codes.size(), weight.size());
                     }
                     told.insert(told.end(), weights.begin(), weights.end());

@@ -1,0 +1,32 @@
+#include "lib/model/safetensors/stored_scales.h"
+
+#include "lib/numeric/scale_codes.h"
+
+namespace hif8 {
+
+bool AreScales(const NumberFormat& format, DType dtype) {
+  if (!format.ScalesFollowAmax()) return IsFloat(dtype);
+  const NumberFormat* codes = format.storage().scale_format;
+  return dtype == (codes != nullptr ? codes->storage().dtype : DType::kU8);
+}
+
+std::vector<float> ScaleNumbers(const NumberFormat& format, const TensorView& stored,
+                                const TensorView& global) {
+  if (format.ScalesFollowAmax()) {
+    float global_scale = 1;
+    if (global.size() > 0) ConvertToFloat(global.dtype, global.data, 1, &global_scale);
+    const auto* codes = reinterpret_cast<const uint8_t*>(stored.data);
+    return ScaleValues(format, {codes, stored.size()}, global_scale);
+  }
+  std::vector<float> numbers(stored.size());
+  ConvertToFloat(stored.dtype, stored.data, numbers.size(), numbers.data());
+  return numbers;
+}
+
+bool CodesInFile::operator()(const NumberFormat& format) const {
+  const bool named = packed || codes != DType::kU8;
+  return codes == format.storage().dtype && packed == format.packed() &&
+         AreScales(format, scales) && (named || format.name() == unnamed);
+}
+
+}  // namespace hif8
