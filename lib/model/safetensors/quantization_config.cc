@@ -93,7 +93,7 @@ PatternCounts CountPatterns(const std::vector<std::string>& names) {
   return counts;
 }
 
-// Names of these layers that are Linear, or of the modules that are made of them, each once.
+// Names of the layers with one of these operators.
 std::vector<std::string> NamesOf(const std::vector<const Layer*>& layers,
                                  std::initializer_list<std::string_view> operators) {
   std::vector<std::string> names;
