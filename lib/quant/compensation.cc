@@ -27,7 +27,7 @@ std::string UnsuitableBecause(const Layer& layer, const Weight& weight) {
   static const std::set<std::string> kOperators = {"Linear", "MatMul", "Gemm", "Conv"};
   if (!kOperators.contains(layer.op)) return "operator " + layer.op + " is no matrix product";
   if (layer.activation < 0) return "its input is not observed";
-  if (layer.unreached) return "no run reaches it";
+  if (!layer.beside.empty()) return "no run reaches it";
   const bool kernel =
       layer.op == "Conv" && std::any_of(weight.shape.begin() + 2, weight.shape.end(),
                                         [](int64_t edge) { return edge != 1; });

@@ -15,11 +15,8 @@
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
 #include "lib/core/pattern.h"
-<<<<<<< HEAD
-#include "lib/quant/fused_groups.h"
-=======
 #include "lib/quant/compensation.h"
->>>>>>> least
+#include "lib/quant/fused_groups.h"
 #include "lib/quant/output_objective.h"
 #include "lib/quant/pipeline_requests.h"
 #include "lib/quant/rare_experts.h"
@@ -44,11 +41,7 @@ class Pipeline {
     for (const std::string& notice : result_.plan.notices) Warn(notice);
     RequireQuantizedLayers(in_.model, result_.plan,
                            "--dry-run lists every layer with the reason why it is kept");
-<<<<<<< HEAD
-=======
     RequireDataForCompensation();
-    if (!options_.output.empty()) in_.exporter.Check(result_.plan, options_.simulated);
->>>>>>> least
     if (options_.output.empty()) {
       Timed("collect", [&] { Collect(); });
       return std::move(result_);
