@@ -21,10 +21,10 @@ struct Weight {
   Shape shape;             // as stored
   ChannelLayout channels;  // per output channel; one scale for all where no channel axis exists
   std::string note;        // why the granularity is coarser than asked, or empty
-  bool kernel = false;     // of a convolution, in a file that has no scales of its blocks
   // Runs of rows that an operator of layout cann gives the scales of the first (DeepSeek-V4's
   // wo_a).
   size_t row_groups = 1;
+  bool kernel = false;  // of a convolution, in a file that has no scales of its blocks
 
   size_t size() const { return ElementCount(shape); }
 };

@@ -26,6 +26,12 @@ namespace hif8 {
 // In the place of a rule: the operand is not quantized.
 inline constexpr std::string_view kRuleOff = "off";
 
+// Says whether weights are rounded one by one, or for the outputs of their layers.
+enum class WeightRounding { kNearest, kCompensated };
+template <>
+inline constexpr EnumTable<WeightRounding, 2> kEnumNames<WeightRounding>{
+    {{WeightRounding::kNearest, "nearest"}, {WeightRounding::kCompensated, "compensated"}}};
+
 // Describes how one kind of operand is quantized. Complete after loading: `rule` and `target` are
 // set and `guard` is gone.
 struct OperandConfig {
@@ -38,6 +44,7 @@ struct OperandConfig {
   bool power_of_two = false;
   bool clip = false;  // activations: values are clipped to +-target first
   ScaleDType scale_dtype = ScaleDType::kF32;
+  WeightRounding rounding = WeightRounding::kNearest;  // weights
 
   bool operator==(const OperandConfig&) const = default;
 };

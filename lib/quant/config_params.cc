@@ -168,6 +168,8 @@ void AddOperands(Table* table) {
              {"tensor", "channel", "block", "group"}, table);
   table->Add("weights.scale_dtype", At(&QuantConfig::weights, &OperandConfig::scale_dtype),
              "type in which scales are stored");
+  table->Add("weights.rounding", At(&QuantConfig::weights, &OperandConfig::rounding),
+             "nearest, or compensated: so that the errors of the layers' outputs are small");
   AddOperand("activations", &QuantConfig::activations, ParamKind::kActivationRule,
              {"tensor", "token", "block", "group"}, table);
   table->Add("activations.clip", At(&QuantConfig::activations, &OperandConfig::clip),

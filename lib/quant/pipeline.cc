@@ -15,6 +15,7 @@
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
 #include "lib/core/pattern.h"
+#include "lib/quant/compensation.h"
 #include "lib/quant/fused_groups.h"
 #include "lib/quant/output_objective.h"
 #include "lib/quant/pipeline_requests.h"
@@ -40,6 +41,7 @@ class Pipeline {
     for (const std::string& notice : result_.plan.notices) Warn(notice);
     RequireQuantizedLayers(in_.model, result_.plan,
                            "--dry-run lists every layer with the reason why it is kept");
+    RequireDataForCompensation();
     if (options_.output.empty()) {
       Timed("collect", [&] { Collect(); });
       return std::move(result_);
@@ -49,13 +51,16 @@ class Pipeline {
     }
     // Claimed before the long work, so that an output that cannot be written fails at once.
     // What is written before layers are chosen is not the result: nothing to go on with later.
-    const bool resumable = in_.exporter.Resumable() && !options_.auto_goal;
+    // Nor is it known whether the data is still the same that weights were rounded with.
+    const bool resumable =
+        in_.exporter.Resumable() && !options_.auto_goal && !WantsCompensation(result_.plan);
     OutputDir out(options_.output, options_.force,
                   resumable ? OutputDir::Unfinished::kKeep : OutputDir::Unfinished::kRemove);
     out.Fill(log_, [&] {
       Timed("collect", [&] { Collect(); });
       RequireQuantizedLayers(in_.model, result_.plan,
                              "give data that reaches the layers with finite values");
+      if (WantsCompensation(result_.plan)) Timed("moments", [&] { GatherMoments(); });
       Timed("apply", [&] { Apply(out.path()); });
       Timed("measure", [&] { Measure(out.path()); });
       if (options_.auto_goal) Timed("auto", [&] { MeetGoal(out.path()); });
@@ -127,6 +132,28 @@ class Pipeline {
     Apply(dir);
     Measure(dir);
     result_.automatic->met = goal.holds(goal.value(result_.measurement));
+  }
+
+  void RequireDataForCompensation() const {
+    if (in_.source != nullptr || !WantsCompensation(result_.plan)) return;
+    throw UsageError(
+        "weights.rounding: compensated looks at the layers' inputs, and no data was given",
+        "give --data, or leave the key out");
+  }
+
+  // A second pass: inputs are rounded with the scales that the first one chose.
+  void GatherMoments() {
+    std::map<int, FakeQuantize> activations;
+    for (const auto& [index, scale] : result_.activations) {
+      activations[index] = result_.plan.activations.at(index).With(scale.choice);
+    }
+    compensation_.emplace(in_.model, result_.plan, std::move(activations), MemoryLimit() / 2);
+    const std::vector<int> wanted = compensation_->Wanted();
+    if (wanted.empty()) return;
+    in_.source->SetObserver(
+        [this](int activation, const TensorView& x, size_t) { compensation_->Add(activation, x); });
+    in_.source->Collect(wanted);
+    in_.source->SetObserver({});
   }
 
   void Collect() {
@@ -320,8 +347,13 @@ class Pipeline {
     WeightScales solved =
         SolveWeight(info.name, values, plan.layout, *plan.rule, *plan.format, plan.params);
     result->note = plan.note.empty() ? solved.note : plan.note;
-    return EncodeWeight(values, plan.layout, std::move(solved.scales), *plan.format,
-                        solved.global_scale);
+    if (!compensation_ || plan.config.rounding != WeightRounding::kCompensated) {
+      return EncodeWeight(values, plan.layout, std::move(solved.scales), *plan.format,
+                          solved.global_scale);
+    }
+    std::vector<uint8_t> codes = compensation_->Round(index, values, solved.scales, &result->note);
+    return {std::string(plan.format->name()), plan.layout, std::move(solved.scales),
+            std::move(codes), solved.global_scale};
   }
 
   void Apply(const std::filesystem::path& dir) {
@@ -402,6 +434,7 @@ class Pipeline {
   LogSink& log_;
   std::vector<TensorStats> stats_;  // kept while formats are compared
   std::optional<OutputObjective> objective_;
+  std::optional<Compensation> compensation_;
   PipelineResult result_;
 };
 

@@ -141,8 +141,9 @@ class Planner {
 
   // The recipe wants scales of parts of a convolution's channel that files have no place for.
   bool HasKernelTiles(const Layer& layer, const OperandConfig& config) const {
-    if (layer.weight < 0 || !model_.weights()[static_cast<size_t>(layer.weight)].kernel)
+    if (layer.weight < 0 || !model_.weights()[static_cast<size_t>(layer.weight)].kernel) {
       return false;
+    }
     return config.granularity == Granularity::kBlock || config.granularity == Granularity::kGroup ||
            context_.formats.Get(config.format).OwnTiles() != nullptr;
   }

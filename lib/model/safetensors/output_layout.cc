@@ -110,9 +110,9 @@ Shape ScaleShape(const QuantizedLayer& layer) {
   const Shape& shape = layer.weight().entry->shape;
   const Weight& weight = layer.source.weights()[static_cast<size_t>(layer.layer.weight)];
   if (weight.kernel) {
-    Shape channels(shape.size(), 1);
-    channels.front() = shape.front();
-    return channels;
+    Shape of_channels(shape.size(), 1);
+    of_channels.front() = shape.front();
+    return of_channels;
   }
   const bool turned = weight.channels.outer > 1;
   const size_t last = shape.size() - 1;

@@ -93,12 +93,14 @@ PatternCounts CountPatterns(const std::vector<std::string>& names) {
   return counts;
 }
 
-// Names of these layers that are Linear or Conv, or of the modules that are made of them, each
-// once.
-std::vector<std::string> LinearNames(const std::vector<const Layer*>& layers) {
+// Names of the layers with one of these operators.
+std::vector<std::string> NamesOf(const std::vector<const Layer*>& layers,
+                                 std::initializer_list<std::string_view> operators) {
   std::vector<std::string> names;
   for (const Layer* layer : layers) {
-    if (layer->op == "Linear" || layer->op == "Conv") names.push_back(layer->name);
+    if (std::find(operators.begin(), operators.end(), layer->op) != operators.end()) {
+      names.push_back(layer->name);
+    }
   }
   return names;
 }
@@ -130,16 +132,23 @@ void AddTargets(const std::vector<std::string>& names, const PatternCounts& all,
   }
 }
 
+constexpr std::initializer_list<std::string_view> kModules = {"Linear", "Conv"};
+
 std::vector<const Layer*> AllLayers(const Checkpoint& source) {
   std::vector<const Layer*> layers;
   for (const Layer& layer : source.layers()) layers.push_back(&layer);
   return layers;
 }
 
-std::vector<int> Convolutions(const Checkpoint& source, std::vector<int> layers) {
-  std::erase_if(layers,
-                [&](int i) { return source.layers()[static_cast<size_t>(i)].op != "Conv"; });
-  return layers;
+// What stands for the convolutions among these layers.
+Json ConvolutionTargets(const Checkpoint& source, const std::vector<int>& layers) {
+  const std::vector<const Layer*> all = AllLayers(source);
+  std::vector<const Layer*> own;
+  own.reserve(layers.size());
+  for (const int layer : layers) own.push_back(all[static_cast<size_t>(layer)]);
+  Json targets = Json::array();
+  AddTargets(NamesOf(own, {"Conv"}), CountPatterns(NamesOf(all, kModules)), &targets);
+  return targets;
 }
 
 Json ConfigGroups(const Checkpoint& source, const std::vector<SchemeGroup>& groups) {
@@ -149,10 +158,9 @@ Json ConfigGroups(const Checkpoint& source, const std::vector<SchemeGroup>& grou
     Json group;
     group["targets"] =
         i == 0 ? Json{"Linear"} : LayerTargets(source, groups[i].layers, MergedNames());
-    // No class of modules stands for them.
-    const std::vector<int> convolutions = Convolutions(source, groups[i].layers);
-    if (i == 0 && !convolutions.empty()) {
-      for (Json& target : LayerTargets(source, convolutions, {})) {
+    if (i == 0) {
+      // No class of modules stands for convolutions.
+      for (Json& target : ConvolutionTargets(source, groups[i].layers)) {
         group["targets"].push_back(std::move(target));
       }
     }
@@ -241,7 +249,7 @@ Json LayerTargets(const Checkpoint& source, const std::vector<int>& layers,
   own.reserve(layers.size());
   for (const int layer : layers) own.push_back(all[static_cast<size_t>(layer)]);
   Json targets = Json::array();
-  AddTargets(LinearNames(own), CountPatterns(LinearNames(all)), &targets);
+  AddTargets(NamesOf(own, kModules), CountPatterns(NamesOf(all, kModules)), &targets);
   AddTargets(MergedNamesOf(own, merged), CountPatterns(MergedNamesOf(all, merged)), &targets);
   return targets;
 }
@@ -273,7 +281,7 @@ Json KeptLinears(const Checkpoint& source, const std::map<int, LayerScheme>& lay
     }
   }
   if (!head_found && source.tied()) names.push_back(source.tied_head());
-  for (const std::string& name : LinearNames(others)) names.push_back(name);
+  for (const std::string& name : NamesOf(others, {"Linear"})) names.push_back(name);
   for (const std::string& name : MergedNamesOf(others, merged)) names.push_back(name);
   return names;
 }
