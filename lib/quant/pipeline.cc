@@ -19,6 +19,7 @@
 #include "lib/quant/fused_groups.h"
 #include "lib/quant/output_objective.h"
 #include "lib/quant/pipeline_requests.h"
+#include "lib/quant/pipeline_warnings.h"
 #include "lib/quant/rare_experts.h"
 #include "lib/quant/side_files.h"
 #include "lib/quant/stats_file.h"
@@ -38,7 +39,7 @@ class Pipeline {
       const std::function<void(const PipelineResult&, const std::filesystem::path&)>& finish) {
     CheckRequests(in_, options_);
     Timed("plan", [&] { result_.plan = MakePlan(in_.model, in_.config, in_.context); });
-    for (const std::string& notice : result_.plan.notices) Warn(notice);
+    WarnAll(result_.plan.notices);
     RequireQuantizedLayers(in_.model, result_.plan,
                            "--dry-run lists every layer with the reason why it is kept");
     RequireDataForCompensation();
@@ -46,9 +47,7 @@ class Pipeline {
       Timed("collect", [&] { Collect(); });
       return std::move(result_);
     }
-    for (const std::string& notice : in_.exporter.Check(result_.plan, options_.simulated)) {
-      Warn(notice);
-    }
+    WarnAll(in_.exporter.Check(result_.plan, options_.simulated));
     // Claimed before the long work, so that an output that cannot be written fails at once.
     // What is written before layers are chosen is not the result: nothing to go on with later.
     // Nor is it known whether the data is still the same that weights were rounded with.
@@ -65,10 +64,7 @@ class Pipeline {
       Timed("measure", [&] { Measure(out.path()); });
       if (options_.auto_goal) Timed("auto", [&] { MeetGoal(out.path()); });
       result_.coverage = ComputeCoverage(in_.model, result_.plan);
-      if (result_.coverage.unknown_macs > 0) {
-        Warn("multiply-adds of " + std::to_string(result_.coverage.unknown_macs) +
-             " convolutions are not known; coverage counts those of the other layers");
-      }
+      WarnAll(CoverageWarnings(result_.coverage));
       WriteSideFiles(in_.model, result_, out.path());
       finish(result_, out.path());
       CheckInterrupt();
@@ -92,6 +88,10 @@ class Pipeline {
   void Warn(std::string message) {
     log_.Warn(message);
     result_.warnings.push_back(std::move(message));
+  }
+
+  void WarnAll(const std::vector<std::string>& messages) {
+    for (const std::string& message : messages) Warn(message);
   }
 
   // Keeps layers until the written network meets the goal, and writes it again.
@@ -290,9 +290,7 @@ class Pipeline {
     for (std::string& layer : KeepWholeModules(in_.model, in_.config, &result_.plan)) {
       result_.unobserved.push_back(std::move(layer));
     }
-    for (const std::string& layer : result_.unobserved) {
-      Warn("layer '" + layer + "' stays in high precision: " + ReasonOf(layer));
-    }
+    WarnAll(UnobservedWarnings(in_.model, result_.plan, result_.unobserved));
     const std::vector<std::pair<int, OperandPlan>> plans(result_.plan.activations.begin(),
                                                          result_.plan.activations.end());
     std::vector<ActivationScale> scales(plans.size());
@@ -304,7 +302,7 @@ class Pipeline {
     });
     for (size_t i = 0; i < plans.size(); ++i) {
       const size_t at = static_cast<size_t>(plans[i].first);
-      WarnNonFinite(in_.model.activations()[at].name, stats[at]);
+      WarnAll(NonFiniteWarnings(in_.model.activations()[at].name, stats[at]));
       if (!plans[i].second.dynamic) {
         result_.exponents[plans[i].first] = {ExponentsOf(stats[at]),
                                              ExponentsOf(stats[at], scales[i].choice.scale)};
@@ -313,31 +311,6 @@ class Pipeline {
       if (pooled != rare.pooled.end()) scales[i].choice.note = "the expert " + pooled->second;
       result_.activations[plans[i].first] = std::move(scales[i]);
     }
-  }
-
-  void WarnNonFinite(const std::string& name, const TensorStats& stats) {
-    const uint64_t bad = stats.nan_count() + stats.inf_count();
-    if (bad == 0) return;
-    Warn("tensor '" + name + "': " + std::to_string(stats.nan_count()) + " NaN and " +
-         std::to_string(stats.inf_count()) + " infinite of " + std::to_string(stats.count() + bad) +
-         " values were left out of the statistics");
-  }
-
-  void WarnNonFiniteOutputs() {
-    for (const OutputMeasurement& output : result_.measurement.outputs) {
-      const uint64_t bad = output.error.non_finite();
-      if (bad == 0) continue;
-      Warn("network output '" + output.name + "': " + std::to_string(bad) + " of " +
-           std::to_string(output.error.count() + bad) +
-           " values were not finite in one of the networks and are left out of its errors");
-    }
-  }
-
-  std::string ReasonOf(const std::string& layer) const {
-    for (size_t i = 0; i < result_.plan.layers.size(); ++i) {
-      if (in_.model.layers()[i].name == layer) return result_.plan.layers[i].reason;
-    }
-    return {};
   }
 
   EncodedWeight Encode(int index, WeightResult* result) const {
@@ -394,7 +367,7 @@ class Pipeline {
     if (in_.source != nullptr) {
       result_.measurement = in_.source->Measure(dir, QuantizedActivations(&comparison),
                                                 result_.plan.QuantizedLayers());
-      WarnNonFiniteOutputs();
+      WarnAll(NonFiniteWarnings(result_.measurement.outputs));
     }
     result_.comparisons = comparison.Results();
   }
