@@ -42,7 +42,7 @@ class Pipeline {
     WarnAll(result_.plan.notices);
     RequireQuantizedLayers(in_.model, result_.plan,
                            "--dry-run lists every layer with the reason why it is kept");
-    RequireDataForCompensation();
+    CheckCompensation(in_, result_.plan);
     if (options_.output.empty()) {
       Timed("collect", [&] { Collect(); });
       return std::move(result_);
@@ -134,26 +134,23 @@ class Pipeline {
     result_.automatic->met = goal.holds(goal.value(result_.measurement));
   }
 
-  void RequireDataForCompensation() const {
-    if (in_.source != nullptr || !WantsCompensation(result_.plan)) return;
-    throw UsageError(
-        "weights.rounding: compensated looks at the layers' inputs, and no data was given",
-        "give --data, or leave the key out");
-  }
-
   // A second pass: inputs are rounded with the scales that the first one chose.
   void GatherMoments() {
-    std::map<int, FakeQuantize> activations;
-    for (const auto& [index, scale] : result_.activations) {
-      activations[index] = result_.plan.activations.at(index).With(scale.choice);
-    }
-    compensation_.emplace(in_.model, result_.plan, std::move(activations), MemoryLimit() / 2);
+    compensation_.emplace(in_.model, result_.plan, RoundedActivations(), MemoryLimit() / 2);
     const std::vector<int> wanted = compensation_->Wanted();
     if (wanted.empty()) return;
     in_.source->SetObserver(
         [this](int activation, const TensorView& x, size_t) { compensation_->Add(activation, x); });
     in_.source->Collect(wanted);
     in_.source->SetObserver({});
+  }
+
+  std::map<int, FakeQuantize> RoundedActivations() const {
+    std::map<int, FakeQuantize> activations;
+    for (const auto& [index, scale] : result_.activations) {
+      activations[index] = result_.plan.activations.at(index).With(scale.choice);
+    }
+    return activations;
   }
 
   void Collect() {
@@ -334,10 +331,7 @@ class Pipeline {
     for (const auto& [index, plan] : result_.plan.weights) {
       if (in_.exporter.Writes(index)) result_.weights[index];
     }
-    std::map<int, FakeQuantize> activations;
-    for (const auto& [index, scale] : result_.activations) {
-      activations[index] = result_.plan.activations.at(index).With(scale.choice);
-    }
+    std::map<int, FakeQuantize> activations = RoundedActivations();
     const std::function<EncodedWeight(int)> encode = [&](int index) {
       CheckInterrupt();
       return Encode(index, &result_.weights.at(index));

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "lib/core/error.h"
+#include "lib/quant/compensation.h"
 
 namespace hif8 {
 
@@ -37,6 +38,13 @@ void CheckRequests(const PipelineInputs& inputs, const PipelineOptions& options)
                          "cannot be chosen by their scales",
                      "leave out --auto, or " + key);
   }
+}
+
+void CheckCompensation(const PipelineInputs& inputs, const QuantPlan& plan) {
+  if (inputs.source != nullptr || !WantsCompensation(plan)) return;
+  throw UsageError(
+      "weights.rounding: compensated looks at the layers' inputs, and no data was given",
+      "give --data, or leave the key out");
 }
 
 }  // namespace hif8

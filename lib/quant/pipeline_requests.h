@@ -9,4 +9,7 @@ namespace hif8 {
 // it.
 void CheckRequests(const PipelineInputs& inputs, const PipelineOptions& options);
 
+// Throws kUsage for weights that are to be rounded with a look at inputs, without data.
+void CheckCompensation(const PipelineInputs& inputs, const QuantPlan& plan);
+
 }  // namespace hif8

@@ -132,7 +132,7 @@ void AddTargets(const std::vector<std::string>& names, const PatternCounts& all,
   }
 }
 
-constexpr std::initializer_list<std::string_view> kModules = {"Linear", "Conv"};
+const std::initializer_list<std::string_view> kModules = {"Linear", "Conv"};
 
 std::vector<const Layer*> AllLayers(const Checkpoint& source) {
   std::vector<const Layer*> layers;
