@@ -30,19 +30,19 @@ def e4m3_values():
     return values[:127]  # the last code is NaN
 
 
-E4M3 = e4m3_values()
+POSITIVE = e4m3_values()
 
 
 def to_e4m3(x):
     a = min(abs(x), 448.0)
-    at = bisect.bisect_left(E4M3, a)
-    if at > 0 and (at == len(E4M3) or a - E4M3[at - 1] <= E4M3[at] - a):
+    at = bisect.bisect_left(POSITIVE, a)
+    if at > 0 and (at == len(POSITIVE) or a - POSITIVE[at - 1] <= POSITIVE[at] - a):
         at -= 1
     return at | (0x80 if x < 0 else 0)
 
 
 def e4m3(code):
-    return -E4M3[code & 127] if code >= 128 else E4M3[code]
+    return -POSITIVE[code & 127] if code >= 128 else POSITIVE[code]
 
 
 class SafetensorsPair(PairCase):
@@ -271,7 +271,7 @@ class Fp8Pair(PairCase):
         f4 = np.float32
         tensors, decoded = {}, {}
         for name, w in self.weights.items():
-            global_scale = f4(448 * 6) / np.abs(w).max()
+            global_scale = f4(f4(448 * 6) / f4(np.abs(w).max()))
             scales = nearest(E4M3, (self.amax(name, 1, 16) / f4(6) * global_scale).astype("f8"))
             wide = np.repeat(E4M3[scales].astype(f4) / global_scale, 16, 1)
             codes = nearest(E2M1, np.clip((w / wide).astype("f8"), -6, 6))
@@ -282,7 +282,7 @@ class Fp8Pair(PairCase):
             tensors[name[: -len("weight")] + "input_global_scale"] = ("F32", [1], f4(3).tobytes())
         for planted in (False, True):
             if planted:  # the number of one tensor as another program has it, which multiplies by it
-                tensors[name + "_global_scale"] = ("F32", [1], (1 / global_scale).tobytes())
+                tensors[name + "_global_scale"] = ("F32", [1], f4(1 / global_scale).tobytes())
             write_file(self.file, tensors)
             report, _ = self.report(self.original, self.folder / "q")
             self.assertEqual(([], planted), (report["unmatched"], len(report["run"]["warnings"]) == 1))
