@@ -256,12 +256,12 @@ TEST_F(TokenizerJson, RefusesComponentsByName) {
     document[Json::json_pointer(pointer)] = value;
     ExpectRefused(document.dump(), fragment);
   };
-  refused("/normalizer", {{"type", "Lowercase"}}, "normalizer: the normalizer 'Lowercase'");
+  refused("/normalizer", {{"type", "Nmt"}}, "normalizer: the normalizer 'Nmt'");
   refused(
       "/pre_tokenizer",
-      {{"type", "Sequence"}, {"pretokenizers", Json::array({Json{{"type", "BertPreTokenizer"}}})}},
-      "pre_tokenizer.pretokenizers[0]: the pre-tokenizer 'BertPreTokenizer'");
-  refused("/post_processor", {{"type", "RobertaProcessing"}}, "post-processor 'RobertaProcessing'");
+      {{"type", "Sequence"}, {"pretokenizers", Json::array({Json{{"type", "UnicodeScripts"}}})}},
+      "pre_tokenizer.pretokenizers[0]: the pre-tokenizer 'UnicodeScripts'");
+  refused("/post_processor", {{"type", "PairProcessing"}}, "post-processor 'PairProcessing'");
   refused("/model/type", "Unigram", "the model 'Unigram'");
   refused("/model/dropout", 0.1, "dropout");
   refused("/model/end_of_word_suffix", "</w>", "</w>");

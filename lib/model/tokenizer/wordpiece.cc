@@ -93,7 +93,7 @@ std::unique_ptr<Tokenizer> LoadVocabulary(const std::filesystem::path& dir) {
   const std::filesystem::path file = dir / "vocab.txt";
   const std::string text = ReadFile(file);
   nlohmann::json vocabulary = nlohmann::json::object();
-  int32_t id = 0;
+  uint32_t id = 0;  // JSON tells signs apart
   for (size_t begin = 0; begin < text.size(); ++id) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     std::string token = text.substr(begin, end - begin);

@@ -87,8 +87,11 @@ TEST_F(CheckpointTest, FusedExpertsHaveOneScalePerExpertAndChannel) {
                      test::F32Bytes(std::vector<float>(48, 1))},
                     {"conv.weight", "F32", {1, 2, 2}, test::F32Bytes({1, 2, 3, 4})}}));
   const auto checkpoint = Checkpoint::Open(folder_.path());
-  ASSERT_EQ(checkpoint->layers().size(), 1u);
+  ASSERT_EQ(checkpoint->layers().size(), 2u);
   EXPECT_EQ(checkpoint->layers()[0].name, "model.layers.0.mlp.experts.gate_up_proj");
+  EXPECT_EQ(checkpoint->layers()[1].op, "Conv");
+  EXPECT_EQ(checkpoint->weights()[1].channels.scale_count(), 1u);
+  EXPECT_EQ(checkpoint->weights()[1].channels.channel_size(), 4u);
   EXPECT_EQ(checkpoint->weights()[0].channels.scale_count(), 12u);
   EXPECT_EQ(checkpoint->weights()[0].channels.channel_size(), 4u);
   EXPECT_EQ(checkpoint->parameter_count(), 52u);
