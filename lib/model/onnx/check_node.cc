@@ -49,7 +49,8 @@ void CheckCall(const onnx::NodeProto& node, const NodeContext& context) {
   const bool ours = !format.empty() && !format.starts_with("onnx");
   if (ours &&
       (node.op_type() == kDequantizeFunction || node.op_type() == kQuantizeDequantizeFunction)) {
-    CheckCount(node, "inputs", node.input_size(), 2, 2, context.where);
+    const int most = node.op_type() == kDequantizeFunction ? 3 : 2;  // with a global scale
+    CheckCount(node, "inputs", node.input_size(), 2, most, context.where);
     CheckCount(node, "outputs", node.output_size(), 1, 1, context.where);
   }
   if (context.called == nullptr) return;
