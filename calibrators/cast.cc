@@ -10,7 +10,7 @@ class CastRule : public AmaxRule {
   std::string_view name() const override { return "cast"; }
   std::string_view description() const override { return "scale 1: convert directly"; }
   const RuleTraits& traits() const override {
-    static constexpr RuleTraits kTraits{.needs_data = false};
+    static constexpr RuleTraits kTraits{.caches = true, .needs_data = false};
     return kTraits;
   }
   // The format's largest value is what maps to itself; nothing was looked at to choose it.

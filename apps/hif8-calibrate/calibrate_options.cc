@@ -159,6 +159,23 @@ std::vector<RecipeFlag> QuantizationFlags() {
         .help = "keep the first and last transformer blocks, N together",
         .default_text = "0"},
        "high_precision_layers"},
+      {{.name = "layout",
+        .kind = OptionKind::kText,
+        .group = kOut,
+        .value = "NAME",
+        .help = "a checkpoint's names and settings, for the loaders that read them; --list "
+                "layouts names them",
+        .default_text = "compressed-tensors",
+        .brief = true},
+       "layout"},
+      {{.name = "fused-groups",
+        .kind = OptionKind::kChoice,
+        .group = kQuant,
+        .value = "POLICY",
+        .help = "layers that loaders run as one and that are given several schemes",
+        .choices = {"complete", "error", "ignore"},
+        .default_text = "complete"},
+       "fused_groups"},
       {{.name = "keep",
         .kind = OptionKind::kText,
         .group = kQuant,
@@ -333,7 +350,7 @@ std::vector<OptionSpec> OtherOptions() {
        .group = kRun,
        .value = "WHAT",
        .help = "print the names that other options and recipes know",
-       .choices = {"formats", "rules", "recipes", "architecture"},
+       .choices = {"formats", "rules", "recipes", "layouts", "architecture"},
        .environment = false}};
 }
 

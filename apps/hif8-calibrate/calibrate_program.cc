@@ -8,6 +8,7 @@
 #include "apps/hif8-calibrate/job.h"
 #include "calibrators/builtin.h"
 #include "formats/builtin.h"
+#include "lib/model/safetensors/checkpoint_layout.h"
 #include "lib/model/safetensors/description.h"
 
 namespace hif8 {
@@ -33,6 +34,11 @@ bool PrintList(const cli::ParsedOptions& options, cli::Console& console) {
   if (what == "recipes") {
     for (const BuiltInRecipe& recipe : BuiltInRecipes()) {
       rows.emplace_back(recipe.name, recipe.description);
+    }
+  }
+  if (what == "layouts") {
+    for (const auto& [kind, name] : kEnumNames<LayoutKind>) {
+      rows.emplace_back(name, LayoutOf(kind).description());
     }
   }
   if (what == "architecture") {

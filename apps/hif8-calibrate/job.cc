@@ -211,7 +211,12 @@ void RunJob(const cli::ParsedOptions& options, cli::Console& console) {
   CheckUse(config, kind->model(), context, console.log());
   if (dry_run) {
     const QuantPlan plan = MakePlan(kind->model(), config, context);
-    kind->MakeExporter()->Check(plan, options.Text("export") == "simulated");
+    std::vector<std::string> notices = plan.notices;
+    const bool simulated = options.Text("export") == "simulated";
+    for (std::string& more : kind->MakeExporter()->Check(plan, simulated)) {
+      notices.push_back(std::move(more));
+    }
+    for (const std::string& notice : notices) console.log().Warn(notice);
     console.Print(console.json() ? PlanJson(kind->model(), plan) : PlanText(kind->model(), plan));
     return;
   }

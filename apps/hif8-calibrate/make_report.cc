@@ -1,5 +1,6 @@
 #include "apps/hif8-calibrate/make_report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -104,18 +105,20 @@ LayerReport LayerOf(const Layer& layer, const LayerPlan& plan, const PipelineRes
 }
 
 // K and V of one attention layer stand in the report as one entry. Their layers are named
-// "<attention>.k" and "<attention>.v". What latent attention keeps belongs to both: each tensor has
-// an entry of its own.
+// "<attention>.k" and "<attention>.v"; with a number behind it where each head has an entry. What
+// latent attention keeps belongs to both: each tensor has an entry of its own.
 void AddCache(const Layer& layer, const PipelineResult& result, Report* report) {
-  const std::string attention = layer.name.substr(0, layer.name.rfind('.'));
-  const std::string tensor = layer.name.substr(attention.size() + 1);
-  const std::string name = tensor.size() == 1 ? attention : layer.name;
-  if (report->kv_cache.empty() || report->kv_cache.back().name != name) {
-    report->kv_cache.push_back({name, std::nullopt, std::nullopt});
+  const std::string& whole = layer.fused.empty() ? layer.name : layer.fused;
+  const std::string head = layer.name.substr(whole.size());
+  const std::string attention = whole.substr(0, whole.rfind('.'));
+  const std::string tensor = whole.substr(attention.size() + 1);
+  const std::string name = tensor.size() == 1 ? attention + head : layer.name;
+  auto entry = std::find_if(report->kv_cache.begin(), report->kv_cache.end(),
+                            [&](const KvCacheReport& known) { return known.name == name; });
+  if (entry == report->kv_cache.end()) {
+    entry = report->kv_cache.insert(entry, {name, std::nullopt, std::nullopt});
   }
-  const bool key = tensor.starts_with("k");
-  KvCacheReport& entry = report->kv_cache.back();
-  (key ? entry.k : entry.v) = ActivationOf(result, layer.activation);
+  (tensor.starts_with("k") ? entry->k : entry->v) = ActivationOf(result, layer.activation);
 }
 
 Measured ArgmaxAgreement(const OutputMeasurement& output) {

@@ -70,13 +70,12 @@ class CheckpointKind : public ModelKind {
       : config_(config),
         context_(context),
         checkpoint_(Checkpoint::Open(place.path, place.part, !place.part || place.has_scales,
-                                     OwnDescription(place))) {}
+                                     OwnDescription(place), config.kv_cache_per_head)) {}
 
   const Model& model() const override { return *checkpoint_; }
 
   std::unique_ptr<Exporter> MakeExporter() const override {
-    return std::make_unique<CheckpointExporter>(checkpoint_, context_.formats,
-                                                WriteRecipe(config_));
+    return std::make_unique<CheckpointExporter>(checkpoint_, context_.formats, config_);
   }
 
   std::unique_ptr<ActivationSource> OpenData(const std::string& data, const std::string& eval_data,

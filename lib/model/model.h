@@ -21,6 +21,9 @@ struct Weight {
   Shape shape;             // as stored
   ChannelLayout channels;  // per output channel; one scale for all where no channel axis exists
   std::string note;        // why the granularity is coarser than asked, or empty
+  // Runs of rows that an operator of layout cann gives the scales of the first (DeepSeek-V4's
+  // wo_a).
+  size_t row_groups = 1;
 
   size_t size() const { return ElementCount(shape); }
 };
@@ -47,6 +50,7 @@ struct Layer {
   bool optional = false;       // quantized only when asked for (embeddings, attention products)
   bool unreached = false;      // lies behind what a run computes (multi-token prediction)
   std::string option;          // the recipe key that asks for it, with `optional`
+  std::string fused;           // the module that loaders make of it and others, or empty
   std::string unsupported;     // why it cannot be quantized, or empty
 };
 

@@ -13,8 +13,18 @@ constexpr size_t kMostStepwise = 16;  // no more are kept one by one
 
 class Search {
  public:
-  Search(const LayerSet& layers, const AutoGoal& goal, const TryNetworks& measure)
-      : layers_(layers), goal_(goal), measure_(measure) {}
+  Search(const LayerSet& layers, const std::vector<std::vector<size_t>>& modules,
+         const AutoGoal& goal, const TryNetworks& measure)
+      : layers_(layers), goal_(goal), measure_(measure) {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      if (layers[i]) units_[i] = {i};
+    }
+    for (const std::vector<size_t>& module : modules) {
+      if (!layers[module.front()]) continue;
+      for (const size_t layer : module) units_.erase(layer);
+      units_[module.front()] = module;
+    }
+  }
 
   AutoResult Run(double plain, uint64_t samples) {
     AutoResult result;
@@ -44,8 +54,12 @@ class Search {
  private:
   LayerSet Without(const std::vector<int>& kept) const {
     LayerSet layers = layers_;
-    for (const int layer : kept) layers[static_cast<size_t>(layer)] = false;
+    for (const int layer : kept) Set(layer, false, &layers);
     return layers;
+  }
+
+  void Set(int unit, bool value, LayerSet* layers) const {
+    for (const size_t layer : units_.at(static_cast<size_t>(unit))) (*layers)[layer] = value;
   }
 
   std::vector<int> Prefix(size_t count) const {
@@ -87,14 +101,14 @@ class Search {
     std::vector<LayerSet> networks;
     for (const LayerSensitivity& entry : layers) {
       networks.emplace_back(layers_.size(), false);
-      networks.back()[static_cast<size_t>(entry.layer)] = true;
+      Set(entry.layer, true, &networks.back());
     }
     return measure_(networks, samples);
   }
 
   void Rank(uint64_t samples) {
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      if (layers_[i]) ranking_.push_back({static_cast<int>(i), 0, samples <= kAutoEstimateSamples});
+    for (const auto& [first, unit] : units_) {
+      ranking_.push_back({static_cast<int>(first), 0, samples <= kAutoEstimateSamples});
     }
     const std::vector<double> alone = Alone(ranking_, kAutoEstimateSamples);
     for (size_t i = 0; i < ranking_.size(); ++i) ranking_[i].alone = alone[i];
@@ -213,6 +227,7 @@ class Search {
   }
 
   const LayerSet& layers_;
+  std::map<size_t, std::vector<size_t>> units_;  // layers that are kept together, by their first
   const AutoGoal& goal_;
   const TryNetworks& measure_;
   std::vector<LayerSensitivity> ranking_;
@@ -224,9 +239,10 @@ class Search {
 
 }  // namespace
 
-AutoResult ChooseKeptLayers(const LayerSet& layers, double plain, uint64_t samples,
-                            const AutoGoal& goal, const TryNetworks& measure) {
-  return Search(layers, goal, measure).Run(plain, samples);
+AutoResult ChooseKeptLayers(const LayerSet& layers, const std::vector<std::vector<size_t>>& modules,
+                            double plain, uint64_t samples, const AutoGoal& goal,
+                            const TryNetworks& measure) {
+  return Search(layers, modules, goal, measure).Run(plain, samples);
 }
 
 }  // namespace hif8

@@ -56,9 +56,11 @@ using TryNetworks =
 // the others have made unnecessary are given back. At least one layer stays quantized. When the
 // goal is out of reach, the best network that was tried is returned.
 //
-// `layers`: those that are quantized; `plain`: the goal's number with all of them; `samples`: of
-// the evaluation data.
-AutoResult ChooseKeptLayers(const LayerSet& layers, double plain, uint64_t samples,
-                            const AutoGoal& goal, const TryNetworks& measure);
+// `layers`: those that are quantized; `modules`: which of them are kept together (each stands in
+// the result by its first layer); `plain`: the goal's number with all of them; `samples`: of the
+// evaluation data.
+AutoResult ChooseKeptLayers(const LayerSet& layers, const std::vector<std::vector<size_t>>& modules,
+                            double plain, uint64_t samples, const AutoGoal& goal,
+                            const TryNetworks& measure);
 
 }  // namespace hif8

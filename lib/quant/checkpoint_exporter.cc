@@ -1,10 +1,14 @@
 #include "lib/quant/checkpoint_exporter.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
 
+#include "lib/core/error.h"
+#include "lib/model/safetensors/checkpoint_layout.h"
 #include "lib/model/safetensors/written_checkpoint.h"
+#include "lib/quant/config_layers.h"
 
 namespace hif8 {
 namespace {
@@ -64,6 +68,57 @@ LayerScheme SchemeOf(const Layer& layer, const QuantPlan& plan) {
   return scheme;
 }
 
+// The schemes of the quantized layers with weights, by index.
+std::map<int, LayerScheme> SchemesOf(const Checkpoint& checkpoint, const QuantPlan& plan) {
+  std::map<int, LayerScheme> schemes;
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const Layer& layer = checkpoint.layers()[i];
+    if (!plan.layers[i].quantized || layer.weight < 0) continue;
+    schemes.emplace(static_cast<int>(i), SchemeOf(layer, plan));
+  }
+  return schemes;
+}
+
+// What a layout cannot hold, each problem once.
+class LayoutCheck {
+ public:
+  explicit LayoutCheck(const QuantConfig& config) : config_(config), rules_(config) {}
+
+  void Add(const std::optional<LayoutProblem>& problem, const std::string& layer) {
+    if (!problem) return;
+    const std::string place = rules_.PlaceOf(problem->key, layer);
+    auto& [found, layers] = problems_[{problem->what, place}];
+    found = *problem;
+    layers.push_back(layer);
+  }
+
+  void ThrowIfAny() const {
+    std::optional<Error> all;
+    for (const auto& [at, problem] : problems_) {
+      const auto& [found, layers] = problem;
+      std::string text = found.key + ": layout " + std::string(NameOf(config_.layout)) +
+                         " cannot hold " + found.what + " ('" + layers.front() + "'";
+      if (layers.size() > 1) text += " and " + std::to_string(layers.size() - 1) + " more";
+      const std::string& place = at.second;
+      const Error error = UsageError(text + ")", "what would do: " + found.instead,
+                                     place.empty() ? config_.places.Of("layout") : place);
+      if (!all) {
+        all = error;
+      } else {
+        all->Add(error);
+      }
+    }
+    if (all) throw Error(*all);
+  }
+
+ private:
+  const QuantConfig& config_;
+  LayerRules rules_;
+  // By what and where.
+  std::map<std::pair<std::string, std::string>, std::pair<LayoutProblem, std::vector<std::string>>>
+      problems_;
+};
+
 }  // namespace
 
 bool CheckpointExporter::Writes(int weight) const {
@@ -77,29 +132,57 @@ CheckpointPlan CheckpointExporter::MakeCheckpointPlan(
   };
   CheckpointPlan result;
   result.simulated = simulated;
+  result.layout = config_.layout;
+  result.layers = SchemesOf(*checkpoint_, plan);
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     if (!plan.layers[i].quantized) continue;
     const Layer& layer = checkpoint_->layers()[i];
     const int index = static_cast<int>(i);
     if (layer.weight < 0) {
       result.cache_scales[index] = scale(layer);
+      result.cache_format = plan.activations.at(layer.activation).format;
       continue;
     }
-    const LayerScheme& scheme = result.layers[index] = SchemeOf(layer, plan);
+    const LayerScheme& scheme = result.layers.at(index);
     const bool global = scheme.input_format != nullptr && scheme.input_format->HasGlobalScale();
     if (global || !scheme.input_dynamic) result.input_scales[index] = scale(layer);
   }
   return result;
 }
 
-void CheckpointExporter::Check(const QuantPlan& plan, bool simulated) const {
+std::vector<std::string> CheckpointExporter::Check(const QuantPlan& plan, bool simulated) const {
+  const CheckpointLayout& layout = LayoutOf(config_.layout);
+  const std::map<int, LayerScheme> schemes = SchemesOf(*checkpoint_, plan);
+  const bool uniform = std::all_of(schemes.begin(), schemes.end(), [&](const auto& entry) {
+    return entry.second == schemes.begin()->second;
+  });
+  LayoutCheck check(config_);
+  size_t biases = 0;
+  for (const auto& [index, scheme] : schemes) {
+    const Layer& layer = checkpoint_->layers()[static_cast<size_t>(index)];
+    const QuantizedLayer quantized{*checkpoint_, layer, scheme, uniform};
+    check.Add(layout.Problem(quantized), layer.name);
+    biases += layout.HoldsBias(scheme) && quantized.bias() != nullptr ? 1 : 0;
+  }
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const Layer& layer = checkpoint_->layers()[i];
+    if (!plan.layers[i].quantized || layer.weight >= 0) continue;
+    const OperandPlan& cache = plan.activations.at(layer.activation);
+    check.Add(layout.CacheProblem(layer, cache.format->name(), cache.NeedsData()), layer.name);
+  }
+  if (!simulated) check.ThrowIfAny();
   CheckHeaders(*checkpoint_, MakeCheckpointPlan(plan, simulated, nullptr));
+  if (simulated || biases == 0) return {};
+  return {"layout " + std::string(NameOf(config_.layout)) + ": the biases of " +
+          std::to_string(biases) +
+          " HiF8 layers are divided by their weights' scales, since its operator adds them before "
+          "it multiplies by the scales"};
 }
 
 uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::filesystem::path& dir,
                                    LogSink& log) const {
   CheckpointPlan plan = MakeCheckpointPlan(request.plan, request.simulated, &request.activations);
-  plan.fingerprint = checkpoint_->ComputeFingerprint().hash + "\n" + recipe_;
+  plan.fingerprint = checkpoint_->ComputeFingerprint().hash + "\n" + WriteRecipe(config_);
   FinishedWeights finished;
   if (request.finished) {
     const auto written = std::make_shared<const Written>(checkpoint_, request.plan, dir);

@@ -4,24 +4,27 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/model/safetensors/checkpoint.h"
 #include "lib/model/safetensors/checkpoint_writer.h"
+#include "lib/quant/config.h"
 #include "lib/quant/exporter.h"
 
 namespace hif8 {
 
 class CheckpointExporter : public Exporter {
  public:
-  // `formats` must outlive the exporter. `recipe` is the resolved recipe as text: finished shards
-  // of an interrupted run are taken over when it and the model are the same.
+  // `formats` and `config`, the plan's recipe, must outlive the exporter. Finished shards of an
+  // interrupted run are taken over when model and recipe are the same.
   CheckpointExporter(std::shared_ptr<const Checkpoint> checkpoint, const FormatRegistry& formats,
-                     std::string recipe)
-      : checkpoint_(std::move(checkpoint)), formats_(formats), recipe_(std::move(recipe)) {}
+                     const QuantConfig& config)
+      : checkpoint_(std::move(checkpoint)), formats_(formats), config_(config) {}
 
   bool Resumable() const override { return true; }
   bool Writes(int weight) const override;
-  void Check(const QuantPlan& plan, bool simulated) const override;
+  std::vector<std::string> Check(const QuantPlan& plan, bool simulated) const override;
   uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,
                  LogSink& log) const override;
 
@@ -32,7 +35,7 @@ class CheckpointExporter : public Exporter {
 
   std::shared_ptr<const Checkpoint> checkpoint_;
   const FormatRegistry& formats_;
-  std::string recipe_;
+  const QuantConfig& config_;
 };
 
 }  // namespace hif8

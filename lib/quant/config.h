@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "lib/model/safetensors/layout.h"
 #include "lib/numeric/number_format.h"
 #include "lib/numeric/scale_layout.h"
 #include "lib/quant/calibrator.h"
@@ -58,6 +61,30 @@ template <>
 inline constexpr EnumTable<Propagate, 2> kEnumNames<Propagate>{
     {{Propagate::kOriginal, "original"}, {Propagate::kQuantized, "quantized"}}};
 
+// Says what becomes of layers that loaders run as one module (q, k and v; gate and up; the
+// projections of latent attention that read the block's input; a block's experts) when a recipe or
+// a choice gives them several schemes.
+enum class FusedPolicy {
+  kComplete,  // all get what some were given; some kept: all are
+  kError,
+  kIgnore
+};
+template <>
+inline constexpr EnumTable<FusedPolicy, 3> kEnumNames<FusedPolicy>{
+    {{FusedPolicy::kComplete, "complete"},
+     {FusedPolicy::kError, "error"},
+     {FusedPolicy::kIgnore, "ignore"}}};
+
+// Names a list of layers that stay besides those that the recipe names.
+enum class KeepPolicy {
+  kLayout,  // those of the layout
+  kNone,
+  kCann  // what Ascend's converters keep
+};
+template <>
+inline constexpr EnumTable<KeepPolicy, 3> kEnumNames<KeepPolicy>{
+    {{KeepPolicy::kLayout, "layout"}, {KeepPolicy::kNone, "none"}, {KeepPolicy::kCann, "cann"}}};
+
 struct DataConfig {
   int64_t samples = 0;  // 0: all
   int64_t sequence_length = 512;
@@ -97,23 +124,39 @@ struct Override {
   bool operator==(const Override&) const = default;
 };
 
+// Tells where the value of each key stands: file:line:column or the option; nothing for defaults.
+// It is no part of what a recipe says.
+struct KeyPlaces {
+  std::map<std::string, std::string, std::less<>> at;
+  std::string Of(std::string_view key) const {
+    const auto found = at.find(key);
+    return found == at.end() ? "" : found->second;
+  }
+  bool operator==(const KeyPlaces& /*other*/) const { return true; }
+};
+
 struct QuantConfig {
   OperandConfig weights;
   OperandConfig activations;
   OperandConfig kv_cache;
-  bool attention = false;   // also the products of two activations
-  bool embeddings = false;  // also embedding tables
-  bool lm_head = false;     // also the language model head
+  bool kv_cache_per_head = false;  // a scale for each head's keys and values
+  bool attention = false;          // also the products of two activations
+  bool embeddings = false;         // also embedding tables
+  bool lm_head = false;            // also the language model head
   DelayedParams delayed;
   MseParams mse;
   ExpertsConfig experts;
   int64_t high_precision_layers = 0;  // transformer blocks that stay as they are
   std::string blocks;                 // regular expression whose group is a layer's block number
   Propagate propagate = Propagate::kOriginal;
+  LayoutKind layout = LayoutKind::kCompressedTensors;  // of a checkpoint's files
+  FusedPolicy fused_groups = FusedPolicy::kComplete;
+  KeepPolicy policy = KeepPolicy::kLayout;
   std::vector<LayerPattern> keep;
   std::vector<LayerPattern> only;
   std::vector<Override> overrides;  // later ones win
   DataConfig data;
+  KeyPlaces places;
 
   bool operator==(const QuantConfig&) const = default;
 };

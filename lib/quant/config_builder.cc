@@ -49,7 +49,7 @@ void ConfigBuilder::Apply(Level level) {
       setting.value = std::move(list);
     }
     ApplySetting(config_, setting);
-    where_[setting.key] = setting.where;
+    config_.places.at[setting.key] = setting.where;
   }
   if (level.has_overrides) config_.overrides = std::move(level.overrides);
 }
@@ -83,10 +83,10 @@ void ConfigBuilder::FinishOperand(OperandConfig& operand, const std::string& nam
   if (operand.target == 0) {
     operand.target = operand.granularity == Granularity::kToken && !operand.guard
                          ? format.TokenTarget()
-                         : TargetOf(format, operand.guard, where_[name + ".guard"]);
+                         : TargetOf(format, operand.guard, config_.places.Of(name + ".guard"));
   }
   operand.guard.reset();
-  CheckTarget(format, operand.target, where_[name + ".target"]);
+  CheckTarget(format, operand.target, config_.places.Of(name + ".target"));
 }
 
 void ConfigBuilder::FinishOverride(Override& entry, const std::string& operand,
@@ -142,8 +142,8 @@ QuantConfig ConfigBuilder::Finish() {
   const OperandConfig& activations = config_.activations;
   const RuleTraits& rule = context_.rules.Get(activations.rule).traits();
   if (activations.granularity == Granularity::kToken && !rule.tiles && rule.needs_data) {
-    diagnostics_.Add(where_.contains("activations.rule") ? where_["activations.rule"]
-                                                         : where_["activations.granularity"],
+    const std::string rule_place = config_.places.Of("activations.rule");
+    diagnostics_.Add(rule_place.empty() ? config_.places.Of("activations.granularity") : rule_place,
                      "activations: rule '" + activations.rule + "' with granularity token",
                      "scales per token are found when the model runs: use rule max");
   }

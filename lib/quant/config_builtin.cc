@@ -6,7 +6,7 @@
 namespace hif8 {
 
 std::span<const BuiltInRecipe> BuiltInRecipes() {
-  static constexpr std::array<BuiltInRecipe, 5> kRecipes = {{
+  static constexpr std::array<BuiltInRecipe, 6> kRecipes = {{
       {"inference", "weights per channel and activations per tensor, scales from amax (default)",
        R"(version: 1
 )"},
@@ -20,6 +20,11 @@ weights: {granularity: tensor, target: 15}
 activations: {target: 15, clip: true}
 high_precision_layers: 5
 only: [{match: 'mlp\.(gate|up|down)_proj', optional: true}]
+)"},
+      {"kv-cache", "cached keys and values alone; weights and activations stay",
+       R"(version: 1
+kv_cache: {rule: max}
+only: ['\.self_attn\.(k|v|kv_latent|k_rope)(\.\d+)?$']
 )"},
       {"w4a8-moe", "experts MXFP4 with MXFP8 activations, shared experts MXFP8, the rest HiF8",
        R"(version: 1

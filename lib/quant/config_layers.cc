@@ -1,6 +1,7 @@
 #include "lib/quant/config_layers.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "lib/core/suggest.h"
@@ -15,6 +16,19 @@ std::vector<Pattern> Compile(const std::vector<LayerPattern>& patterns) {
   compiled.reserve(patterns.size());
   for (const LayerPattern& pattern : patterns) compiled.emplace_back(pattern.match, pattern.where);
   return compiled;
+}
+
+// What the converters of Ascend's inference recipes keep beside heads, norms and routers
+// (hicann/cann-recipes-infer, generate_ignore_item in models/*/utils/convert_{model,config}.py of
+// DeepSeek-R1, DeepSeek-V3.2, GLM-5, LongCat and Bailing). DeepSeek-V4's, under names of its own,
+// keeps none of them.
+constexpr std::array<std::string_view, 3> kKeptByCann = {
+    R"(\.kv_b_proj$)", R"((^|\.)eh_proj$)", R"(\.self_attn\.indexer\.(wk|weights_proj)$)"};
+
+std::span<const std::string_view> PolicyPatterns(const QuantConfig& config) {
+  const bool own = config.policy == KeepPolicy::kLayout && config.layout == LayoutKind::kCann;
+  if (own || config.policy == KeepPolicy::kCann) return kKeptByCann;
+  return {};
 }
 
 bool IsSeparator(char c) { return c == '.' || c == '/'; }
@@ -70,29 +84,36 @@ Error NoMatch(const std::string& what, const LayerPattern& pattern,
                     pattern.where);
 }
 
+bool MatchesAny(const Pattern& pattern, std::span<const std::string> names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return pattern.Matches(name); });
+}
+
 void AddUnmatched(const std::string& what, const LayerPattern& pattern, const Pattern& compiled,
                   std::span<const std::string> layers, std::vector<Error>& errors) {
   if (pattern.optional) return;
-  const auto matches = [&](const std::string& name) { return compiled.Matches(name); };
-  if (std::none_of(layers.begin(), layers.end(), matches)) {
-    errors.push_back(NoMatch(what, pattern, layers));
-  }
+  if (!MatchesAny(compiled, layers)) errors.push_back(NoMatch(what, pattern, layers));
 }
 
 }  // namespace
 
 LayerRules::LayerRules(const QuantConfig& config)
     : config_(config), keep_(Compile(config.keep)), only_(Compile(config.only)) {
+  for (const std::string_view pattern : PolicyPatterns(config)) {
+    policy_.emplace_back(std::string(pattern), "policy");
+  }
   for (const Override& entry : config.overrides) {
     overrides_.emplace_back(entry.pattern.match, entry.pattern.where);
   }
 }
 
-std::string LayerRules::KeptBecause(std::string_view layer) const {
-  for (const Pattern& pattern : keep_) {
-    if (pattern.Matches(layer)) return "matches keep '" + pattern.text() + "'";
+std::string LayerRules::KeptBecause(std::span<const std::string> layers) const {
+  const auto matches = [&](const Pattern& pattern) { return MatchesAny(pattern, layers); };
+  const auto keep = std::find_if(keep_.begin(), keep_.end(), matches);
+  if (keep != keep_.end()) return "matches keep '" + keep->text() + "'";
+  if (std::any_of(policy_.begin(), policy_.end(), matches)) {
+    return "policy cann: Ascend's converters keep it";
   }
-  const auto matches = [&](const Pattern& pattern) { return pattern.Matches(layer); };
   if (!only_.empty() && std::none_of(only_.begin(), only_.end(), matches)) {
     return only_.size() == 1 ? "does not match only '" + only_.front().text() + "'"
                              : "matches none of the patterns of only";
@@ -100,17 +121,28 @@ std::string LayerRules::KeptBecause(std::string_view layer) const {
   return {};
 }
 
-LayerConfig LayerRules::Resolve(std::string_view layer) const {
+LayerConfig LayerRules::Resolve(std::span<const std::string> layers) const {
   QuantConfig resolved;
   resolved.weights = config_.weights;
   resolved.activations = config_.activations;
   for (size_t i = 0; i < overrides_.size(); ++i) {
-    if (!overrides_[i].Matches(layer)) continue;
+    if (!MatchesAny(overrides_[i], layers)) continue;
     for (const ParamSetting& setting : config_.overrides[i].settings) {
       ApplySetting(resolved, setting);
     }
   }
   return {resolved.weights, resolved.activations};
+}
+
+std::string LayerRules::PlaceOf(const std::string& key, const std::string& layer) const {
+  std::string place = config_.places.Of(key);
+  for (size_t i = 0; i < overrides_.size(); ++i) {
+    if (!overrides_[i].Matches(layer)) continue;
+    for (const ParamSetting& setting : config_.overrides[i].settings) {
+      if (setting.key == key) place = setting.where;
+    }
+  }
+  return place;
 }
 
 std::vector<Error> LayerRules::Unmatched(std::span<const std::string> layers) const {

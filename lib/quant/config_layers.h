@@ -20,14 +20,17 @@ struct LayerConfig {
 };
 
 // A recipe's patterns, compiled. Matching is a search: 'mlp' matches every name that contains it.
+// Layers that are treated as one match what any of their names matches.
 class LayerRules {
  public:
   explicit LayerRules(const QuantConfig& config);
 
-  // Why `keep` or `only` leaves the layer in high precision, or empty when they do not.
-  std::string KeptBecause(std::string_view layer) const;
-  // Returns the layer's operands: the recipe's, then every matching override in order.
-  LayerConfig Resolve(std::string_view layer) const;
+  // Why `keep` or `only` leaves the layers in high precision, or empty when they do not.
+  std::string KeptBecause(std::span<const std::string> layers) const;
+  // Returns the layers' operands: the recipe's, then every matching override in order.
+  LayerConfig Resolve(std::span<const std::string> layers) const;
+  // Returns where the value of a key that holds for the layer stands; empty for a default.
+  std::string PlaceOf(const std::string& key, const std::string& layer) const;
 
   // Returns one usage error, with near matches, for each required pattern that matches no layer.
   std::vector<Error> Unmatched(std::span<const std::string> layers) const;
@@ -36,7 +39,7 @@ class LayerRules {
 
  private:
   QuantConfig config_;
-  std::vector<Pattern> keep_, only_, overrides_;
+  std::vector<Pattern> keep_, only_, overrides_, policy_;
 };
 
 // True for the first ceil(n / 2) and the last floor(n / 2) of `block_count` blocks; `block` -1

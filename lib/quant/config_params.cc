@@ -179,6 +179,8 @@ void AddOperands(Table* table) {
   table->Add("activations.clip", At(&QuantConfig::activations, &OperandConfig::clip),
              "clip values to the target on either side first");
   AddOperand("kv_cache", &QuantConfig::kv_cache, ParamKind::kCacheRule, {}, table);
+  table->Add("kv_cache.per_head", At(&QuantConfig::kv_cache_per_head),
+             "a scale for the keys and one for the values of each head");
 }
 
 void AddRules(Table* table) {
@@ -228,6 +230,13 @@ void AddSelection(Table* table) {
       .Kind(ParamKind::kPattern);
   table->Add("propagate", At(&QuantConfig::propagate),
              "network that the statistics of later blocks come from");
+  table->Add("layout", At(&QuantConfig::layout),
+             "checkpoints: names and settings in the files, for the loaders that read them");
+  table->Add("fused_groups", At(&QuantConfig::fused_groups),
+             "layers that loaders run as one and that are given several schemes are completed to "
+             "one, an error, or left");
+  table->Add("policy", At(&QuantConfig::policy),
+             "built-in list of layers that stay; layout: the layout's own");
   table->Add("keep", At(&QuantConfig::keep),
              "regular expressions: layers that stay in high precision");
   table->Add("only", At(&QuantConfig::only), "regular expressions: quantize these layers alone");

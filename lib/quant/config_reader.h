@@ -4,7 +4,6 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -100,7 +99,6 @@ class ConfigBuilder {
   const ParseContext& context_;
   Diagnostics& diagnostics_;
   QuantConfig config_;
-  std::map<std::string, std::string> where_;  // of the strongest value of each key
 };
 
 }  // namespace hif8

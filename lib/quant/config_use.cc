@@ -27,6 +27,12 @@ std::string NothingFor(std::string_view key, const Model& model) {
     return onnx ? "an ONNX model has no cache of its own, only inputs and outputs"
                 : "the architecture of this checkpoint, and so its cache, is not known";
   }
+  if (key == "kv_cache.per_head" &&
+      std::none_of(model.layers().begin(), model.layers().end(), [](const Layer& layer) {
+        return layer.option == "kv_cache" && !layer.fused.empty();
+      })) {
+    return "it has no cache of keys and values by head";
+  }
   if (key == "attention" && !HasOption(model, key)) return "the model multiplies no activations";
   if (key == "embeddings" && !HasOption(model, key)) return "the model has no embedding table";
   if (key == "lm_head" && !HasOption(model, key)) {
@@ -34,6 +40,9 @@ std::string NothingFor(std::string_view key, const Model& model) {
                 : "the model has no head of its own";
   }
   if (key.starts_with("experts.") && !HasExperts(model)) return "the model has no experts";
+  if (onnx && (key == "layout" || key == "fused_groups" || key == "policy")) {
+    return "loaders of checkpoints read no ONNX model";
+  }
   if (onnx && key == "propagate") return "an ONNX model is observed as a whole";
   if (onnx && key == "data.sequence_length") return "an ONNX model reads no text";
   if (!onnx && key.starts_with("data.image.")) return "a checkpoint reads no images";
@@ -62,6 +71,7 @@ std::string NoEffect(const std::string& key, const QuantConfig& config,
   if (key == "activations.clip" && !rules.Get(activations).traits().needs_data) {
     return "rule " + activations + " maps nothing to a target";
   }
+  if (key == "kv_cache.per_head" && config.kv_cache.rule == kRuleOff) return "kv_cache.rule is off";
   for (const std::string& rule : rules.names()) {
     const std::string settings(rules.Get(rule).traits().settings);
     if (settings.empty()) continue;

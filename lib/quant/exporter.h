@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lib/core/log.h"
@@ -47,9 +48,12 @@ class Exporter {
   virtual bool HasFunctions() const { return false; }
   // False for a weight that is left to another part of the model (--shards).
   virtual bool Writes(int /*weight*/) const { return true; }
-  // Throws kModel or kUsage for what of the plan cannot be written, before the long work.
-  // `simulated` is that of the request.
-  virtual void Check(const QuantPlan& /*plan*/, bool /*simulated*/) const {}
+  // Throws kModel or kUsage, naming the recipe's lines, for what of the plan cannot be written,
+  // before the long work. Returns what a user should know about what is written, one sentence
+  // each. `simulated` is that of the request.
+  virtual std::vector<std::string> Check(const QuantPlan& /*plan*/, bool /*simulated*/) const {
+    return {};
+  }
   // Writes every file of the quantized model below `dir`, which exists. Returns the size of those
   // that hold tensors.
   virtual uint64_t Write(const ExportRequest& request, const std::filesystem::path& dir,

@@ -15,6 +15,7 @@
 #include "lib/core/output_dir.h"
 #include "lib/core/parallel.h"
 #include "lib/core/pattern.h"
+#include "lib/quant/fused_groups.h"
 #include "lib/quant/output_objective.h"
 #include "lib/quant/pipeline_requests.h"
 #include "lib/quant/rare_experts.h"
@@ -36,12 +37,15 @@ class Pipeline {
       const std::function<void(const PipelineResult&, const std::filesystem::path&)>& finish) {
     CheckRequests(in_, options_);
     Timed("plan", [&] { result_.plan = MakePlan(in_.model, in_.config, in_.context); });
+    for (const std::string& notice : result_.plan.notices) Warn(notice);
     RequireQuantizedLayers(in_.model, result_.plan,
                            "--dry-run lists every layer with the reason why it is kept");
-    if (!options_.output.empty()) in_.exporter.Check(result_.plan, options_.simulated);
     if (options_.output.empty()) {
       Timed("collect", [&] { Collect(); });
       return std::move(result_);
+    }
+    for (const std::string& notice : in_.exporter.Check(result_.plan, options_.simulated)) {
+      Warn(notice);
     }
     // Claimed before the long work, so that an output that cannot be written fails at once.
     // What is written before layers are chosen is not the result: nothing to go on with later.
@@ -93,12 +97,20 @@ class Pipeline {
       }
       return values;
     };
-    result_.automatic = ChooseKeptLayers(quantized, goal.value(result_.measurement),
+    const bool alone = in_.config.fused_groups == FusedPolicy::kIgnore;
+    const auto modules = alone ? std::vector<std::vector<size_t>>() : FusedModules(in_.model);
+    result_.automatic = ChooseKeptLayers(quantized, modules, goal.value(result_.measurement),
                                          result_.measurement.samples, goal, measure);
     std::vector<std::string> names;
     for (const KeptLayer& kept : result_.automatic->kept) {
-      names.push_back(in_.model.layers()[static_cast<size_t>(kept.layer)].name);
-      result_.config.keep.push_back({ExactPattern(names.back()), false, "--auto"});
+      const auto first = static_cast<size_t>(kept.layer);
+      const auto module = std::find_if(modules.begin(), modules.end(),
+                                       [&](const auto& m) { return m.front() == first; });
+      const std::vector<size_t> one = {first};
+      for (const size_t layer : module == modules.end() ? one : *module) {
+        names.push_back(in_.model.layers()[layer].name);
+        result_.config.keep.push_back({ExactPattern(names.back()), false, "--auto"});
+      }
     }
     if (names.empty()) return;
     KeepLayers(in_.model, names, "kept to meet " + goal.text, &result_.plan);
@@ -238,6 +250,9 @@ class Pipeline {
     }
     result_.unobserved = rare.kept;
     for (std::string& layer : KeepUnobserved(in_.model, stats, &result_.plan)) {
+      result_.unobserved.push_back(std::move(layer));
+    }
+    for (std::string& layer : KeepWholeModules(in_.model, in_.config, &result_.plan)) {
       result_.unobserved.push_back(std::move(layer));
     }
     for (const std::string& layer : result_.unobserved) {

@@ -8,7 +8,9 @@
 
 #include "lib/core/error.h"
 #include "lib/core/pattern.h"
+#include "lib/model/safetensors/checkpoint_layout.h"
 #include "lib/quant/config_layers.h"
+#include "lib/quant/fused_groups.h"
 
 namespace hif8 {
 namespace {
@@ -49,8 +51,9 @@ std::vector<int> BlockNumbers(const Model& model, const QuantConfig& config) {
   return blocks;
 }
 
-// Why the layer stays as it is, or empty.
-std::string KeptBecause(const Layer& layer, const QuantConfig& config, const LayerRules& rules) {
+// Why a layer that is treated as one with those of `names` stays as it is, or empty.
+std::string KeptBecause(const Layer& layer, std::span<const std::string> names,
+                        const QuantConfig& config, const LayerRules& rules) {
   if (!layer.unsupported.empty()) return layer.unsupported;
   if (layer.optional) {
     const bool asked = (layer.option == "attention" && config.attention) ||
@@ -60,7 +63,7 @@ std::string KeptBecause(const Layer& layer, const QuantConfig& config, const Lay
     const char* value = layer.option == "kv_cache" ? ".rule" : ": true";
     if (!asked) return "quantized only with " + layer.option + value;
   }
-  return rules.KeptBecause(layer.name);
+  return rules.KeptBecause(names);
 }
 
 // Returns the format's tiles for the granularity; null where scales do not belong to tiles. Throws
@@ -89,17 +92,25 @@ class Planner {
     const std::vector<int> blocks = BlockNumbers(model_, config_);
     const int block_count =
         blocks.empty() ? 0 : *std::max_element(blocks.begin(), blocks.end()) + 1;
-    plan_.layers.resize(model_.layers().size());
-    for (size_t i = 0; i < plan_.layers.size(); ++i) {
-      const Layer& layer = model_.layers()[i];
-      std::string reason = KeptBecause(layer, config_, rules_);
-      if (reason.empty() &&
+    const auto decide = [&](size_t i, std::span<const std::string> names) {
+      LayerDecision decision{KeptBecause(model_.layers()[i], names, config_, rules_), {}};
+      if (decision.reason.empty() &&
           IsHighPrecisionBlock(blocks[i], block_count, config_.high_precision_layers)) {
-        reason = "block " + std::to_string(blocks[i]) + " is one of " +
-                 std::to_string(config_.high_precision_layers) + " high-precision blocks";
+        decision.reason = "block " + std::to_string(blocks[i]) + " is one of " +
+                          std::to_string(config_.high_precision_layers) + " high-precision blocks";
       }
-      plan_.layers[i] = {reason.empty(), std::move(reason)};
-      if (plan_.layers[i].quantized) AddOperands(layer);
+      if (decision.reason.empty()) decision.config = rules_.Resolve(names);
+      return decision;
+    };
+    std::vector<LayerDecision> decisions;
+    for (size_t i = 0; i < model_.layers().size(); ++i) {
+      decisions.push_back(decide(i, std::span(&model_.layers()[i].name, 1)));
+    }
+    plan_.notices = CompleteModules(model_, config_, context_, decide, &decisions);
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      const std::string& reason = decisions[i].reason;
+      plan_.layers.push_back({reason.empty(), reason});
+      if (reason.empty()) AddOperands(model_.layers()[i], decisions[i].config);
     }
     return std::move(plan_);
   }
@@ -145,8 +156,7 @@ class Planner {
     }
   }
 
-  void AddOperands(const Layer& layer) {
-    const LayerConfig config = rules_.Resolve(layer.name);
+  void AddOperands(const Layer& layer, const LayerConfig& config) {
     if (layer.weight >= 0) {
       const Weight& weight = model_.weights()[static_cast<size_t>(layer.weight)];
       Share(&plan_.weights, layer.weight, MakeWeight(weight, config.weights), weight.name,
@@ -184,6 +194,10 @@ class Planner {
                          "use rule " + std::string(TileRule().name()) + " for these layers");
       }
     }
+    const CheckpointLayout& layout = LayoutOf(config_.layout);
+    if (weight.dtype != DType::kF16 && layout.NeedsBf16Scales(config.format)) {
+      config.scale_dtype = ScaleDType::kBF16;
+    }
     WeightPlan plan;
     static_cast<OperandPlan&>(plan) = MakeOperand(config);
     if (config.granularity == Granularity::kTensor) {
@@ -193,7 +207,12 @@ class Planner {
     }
     plan.note = weight.note;
     plan.layout = weight.channels;
-    if (config.granularity != Granularity::kChannel) {
+    if (config.granularity == Granularity::kChannel && config_.layout == LayoutKind::kCann &&
+        weight.row_groups > 1) {
+      const auto groups = static_cast<int64_t>(weight.row_groups);
+      const Shape& shape = weight.shape;
+      plan.layout = {{groups, shape[0] / groups, shape[1]}, {groups, 1, shape[1]}};
+    } else if (config.granularity != Granularity::kChannel) {
       plan.tile = tiles->weight;
       plan.layout = WeightTiles(weight.channels, plan.tile);
     }
@@ -217,6 +236,9 @@ class Planner {
       if (!coded && !Rule(config).traits().needs_data) config.rule = TileRule().name();
     } else if (!Rule(config).traits().needs_data) {
       config.granularity = Granularity::kTensor;
+    }
+    if (LayoutOf(config_.layout).NeedsBf16Scales(config.format)) {
+      config.scale_dtype = ScaleDType::kBF16;
     }
     OperandPlan plan = MakeOperand(config);
     if (config.granularity == Granularity::kTensor) return plan;

@@ -50,6 +50,7 @@ struct QuantPlan {
   std::vector<LayerPlan> layers;      // indexed like Model::layers()
   std::map<int, WeightPlan> weights;  // by index into Model::weights(): those that are quantized
   std::map<int, OperandPlan> activations;  // by index into Model::activations()
+  std::vector<std::string> notices;        // what a user should know, one sentence each
 
   std::vector<bool> QuantizedLayers() const;  // a flag for each layer
   // Returns activations whose scale must come from data; with `dynamic`, those as well that have

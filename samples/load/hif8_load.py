@@ -7,7 +7,7 @@
     model.load_state_dict(weights)               # any model of the original's architecture
     checkpoint.replace_linears(model)            # W8A8: quantized Linear modules round their inputs too
 
-Knows HiF8, FP8 (E4M3, E5M2; per tensor, row or block), INT8, MXFP8, MXFP4 and NVFP4. Only PyTorch is needed.
+Knows HiF8, FP8 (E4M3, E5M2; per tensor, row or block), INT8, MXFP8, MXFP4 and NVFP4 in every layout. Only PyTorch is needed.
 A recipe with `activations.clip` is told by `clip_target`, the recipe's `activations.target`; scales that are found when the
 model runs map the largest magnitude of a token to `token_target` (HiF8; others use the largest value that they have).
 """
@@ -99,6 +99,29 @@ ROUND["nvfp4"] = ROUND["mxfp4"]
 LARGEST = {"hif8": 15.0, "fp8_e4m3": 448.0, "fp8_e5m2": 57344.0, "int8": 127.0}
 
 
+# What a quantized module has besides codes, in any layout.
+PARTS = (
+    ".weight_scale", ".weight_offset", ".scale", ".input_scale", ".input_offset", ".deq_scale", ".quant_bias", ".k_scale", ".v_scale",
+    ".kv_latent_scale", ".k_rope_scale", ".ckv_scale",
+)  # fmt: skip
+
+
+def group_of(kind, strategy, size=None, blocks=None):
+    """A scheme that a layout names in one word, as a config group of compressed-tensors."""
+    inputs = {"type": "int" if kind == "int8" else "float", "num_bits": 4 if kind == "mxfp4" else 8, "strategy": strategy, "group_size": size}
+    if kind.startswith("mx"):
+        inputs["scale_dtype"] = "torch.uint8"
+    return {"weights": {"group_size": size if kind.startswith("mx") else None, "block_structure": blocks}, "input_activations": inputs}
+
+
+MX8, MX4 = group_of("mxfp8", "group", 32), group_of("mxfp4", "group", 32)
+NATIVE = {"fp8": group_of("fp8_e4m3", "group", 128, [128, 128]), "mxfp8": MX8}
+ASCEND_V1 = {
+    "W8A8": group_of("int8", "tensor"), "W8A8_DYNAMIC": group_of("int8", "token"), "W8A8FP8_DYNAMIC": group_of("fp8_e4m3", "token"),
+    "W8A8_MXFP8": MX8, "W4A4_MXFP4": MX4, "W4A8_MXFP": MX8,
+}  # fmt: skip
+
+
 class QuantizedLinear(torch.nn.Module):
     """y = W rounded(x) + b. `kind` names the format of inputs, `scale` is a static scale; without it, `group` 0 is a scale of 1
     for "tensor" and one per token for "token", else one for each `group` inputs, a power of two where `power` is set."""
@@ -144,6 +167,8 @@ class Checkpoint:
         folder = pathlib.Path(folder)
         self.config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self.quantization = self.config.get("quantization_config") or {}
+        description = folder / "quant_model_description.json"
+        self.description = json.loads(description.read_text(encoding="utf-8")) if description.exists() else {}
         self.clip_target, self.token_target = clip_target, token_target
         index = folder / "model.safetensors.index.json"
         files = sorted(folder.glob("*.safetensors"))
@@ -156,14 +181,20 @@ class Checkpoint:
 
     def scheme(self, layer):
         """The config group of a layer; None when the layer is kept. A name wins over a class."""
+        if self.description:
+            return ASCEND_V1.get(self.description.get(layer + ".weight"))
+        if self.quantization.get("quant_method") in NATIVE:
+            kept = layer in self.quantization["ignored_layers"]
+            return None if kept else NATIVE[self.quantization["quant_method"]]
         if layer in (self.quantization.get("ignore") or []):
             return None
         groups = list((self.quantization.get("config_groups") or {}).values())
-        for by_class in (False, True):
+        classes = [None, "MoEGMM", "Linear"] if ".experts." in layer else [None, "Linear"]
+        for wanted in classes:
             for group in groups:
                 for target in group["targets"]:
                     named = re.match(target[3:], layer) if target.startswith("re:") else target == layer
-                    if (target == "Linear") if by_class else named:
+                    if target == wanted if wanted else named:
                         return group
         return None
 
@@ -174,35 +205,49 @@ class Checkpoint:
         """Every tensor of the original as float32 by its name there."""
         weights = {}
         for name, (kind, tensor) in self.tensors.items():
-            if name.endswith((".weight_scale", ".input_scale", ".k_scale", ".v_scale", ".kv_latent_scale", ".k_rope_scale")):
+            if name.endswith(PARTS):
                 continue
             if name.endswith("_global_scale"):
                 continue
-            if name.endswith(".weight_packed"):
-                weights[name[: -len("_packed")]] = self.decode_packed(name, tensor)
-            elif name + "_scale" in self.tensors:
-                weights[name] = self.decode(name, kind, tensor)
+            weight = name.removesuffix("_packed")
+            scale = self.scale_of(weight)
+            if scale is None:
+                weights[name] = self.own_bias(name, tensor.float()) if tensor.is_floating_point() else tensor
+            elif name != weight or (kind in ("U8", "I8") and scale[0] == "U8"):
+                weights[weight] = self.decode_packed(weight, tensor, *scale)
             else:
-                weights[name] = tensor.float() if tensor.is_floating_point() else tensor
+                weights[weight] = self.decode(weight, kind, tensor, *scale)
         return weights
 
-    def decode(self, name, kind, codes):
-        scale_kind, scale = self.tensors[name + "_scale"]
+    def scale_of(self, weight):
+        """(type, scales) of a tensor of codes; None for one without."""
+        name = weight + "_scale"
+        if name not in self.tensors and weight.endswith(".weight"):
+            name = weight[: -len(".weight")] + ".scale"
+        return self.tensors.get(name)
+
+    def own_bias(self, name, values):
+        """Layout cann holds the bias of a HiF8 layer divided by the scales of its weight."""
+        weight = name.removesuffix(".bias") + ".weight"
+        if not name.endswith(".bias") or self.quantization.get("layout") != "cann" or weight not in self.tensors:
+            return values
+        kind, scale = self.scale_of(weight) or (None, None)
+        return values * scale.float().reshape(-1) if self.tensors[weight][0] == "U8" and kind != "U8" else values
+
+    def decode(self, name, kind, codes, scale_kind, scale):
         tables = {"F8_E4M3": E4M3, "F8_E5M2": E5M2, "U8": HIF8}
         values = codes.float() if kind == "I8" else tables[kind][codes.long()]
         scale = exponents(scale) if scale_kind == "U8" else scale.float()
         return values * self.spread(name[: -len(".weight")], scale, values.shape)
 
-    def decode_packed(self, name, packed):
-        layer = name[: -len(".weight_packed")]
+    def decode_packed(self, name, packed, kind, scale):
         pairs = torch.stack([packed & 15, packed >> 4], -1).reshape(*packed.shape[:-1], -1)
         values = E2M1[pairs.long()]
-        kind, scale = self.tensors[layer + ".weight_scale"]
         if kind == "U8":
             scale = exponents(scale)
         else:  # NVFP4
-            scale = E4M3[scale.long()] / self.number(layer + ".weight_global_scale")
-        return values * self.spread(layer, scale, values.shape)
+            scale = E4M3[scale.long()] / self.number(name + "_global_scale")
+        return values * self.spread(name[: -len(".weight")], scale, values.shape)
 
     def spread(self, layer, scale, shape):
         """A scale for every element."""

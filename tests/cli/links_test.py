@@ -153,6 +153,24 @@ class LinksTest(CalibrateCase):
         self.assertEqual(list(read_file(self.out / "s1.safetensors")[0]), ["c"])
         self.assertEqual((self.out / "stray.safetensors").read_bytes(), (self.model / "stray.safetensors").read_bytes())
 
+    def test_other_weights_in_floats_are_left_out(self):
+        self.shards({"a.weight": ("F32", [1, 4], bytes([0, 0, 0x80, 0x3F] * 4))}, index={"a.weight": "s0.safetensors"})
+        weights = [
+            "model.safetensors", "consolidated.safetensors", "consolidated.safetensors.index.json", "consolidated.00.pth",
+            "pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json", "original/consolidated.00.pth",
+        ]  # fmt: skip
+        others = ["reference.safetensors", "training_args.bin", "original/params.json", "onnx/model.onnx.bin"]
+        for name in weights + others:
+            (self.model / name).parent.mkdir(exist_ok=True)
+            write_file(self.model / name, {"a.weight": ("F32", [1, 4], bytes(16))})
+        said = self.cast(self.model)
+        for name in weights:
+            self.assertIn(f"'{name}' holds weights beside the checkpoint's own", said)
+            self.assertFalse((self.out / name).exists(), name)
+        for name in others:
+            self.assertEqual((self.out / name).read_bytes(), (self.model / name).read_bytes())
+            self.assertNotIn(f"'{name}' holds", said)
+
     def test_every_type_passes_through(self):
         self.model.mkdir()
         sizes = {"F8_E8M0": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "C64": 64, "F8_E4M3FNUZ": 8, "Q3_NEW": 3}

@@ -5,7 +5,7 @@ import math
 import pathlib
 import struct
 
-SIZE = {"BF16": 2, "F16": 2, "F32": 4, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "I64": 8}
+SIZE = {"BF16": 2, "F16": 2, "F32": 4, "U8": 1, "I8": 1, "I32": 4, "F8_E4M3": 1, "F8_E5M2": 1, "I64": 8}
 
 
 def read_file(path):

@@ -34,6 +34,8 @@ class SettingsCases(OnnxProgramCase):
             (["--set", "experts.min_rows=4"], "experts.min_rows", "no experts"),
             (["--set", "experts.rare=keep"], "experts.rare", "no experts"),
             (["--set", "propagate=quantized"], "propagate", "observed as a whole"),
+            (["--layout", "cann"], "layout", "loaders of checkpoints"),
+            (["--fused-groups", "error"], "fused_groups", "loaders of checkpoints"),
             (["--sequence-length", "64"], "data.sequence_length", "no text"),
         ):  # fmt: skip
             with self.subTest(key=key):

@@ -65,7 +65,8 @@ void WriteAndCompare(const std::shared_ptr<const Checkpoint>& checkpoint, const 
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const std::function<EncodedWeight(int)> encoder = encode;
-  CheckpointExporter(checkpoint, BuiltinFormats(), "fuzz")
+  static const QuantConfig config = LoadConfig("cast", {}, {}, Context());
+  CheckpointExporter(checkpoint, BuiltinFormats(), config)
       .Write({.plan = plan, .activations = activations, .encode = encoder}, folder, NullLog());
   const auto original = OpenStoredModel(source, StoredFormats());
   const auto written = OpenStoredModel(folder, StoredFormats());

@@ -22,8 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     const LayerRules rules(config);
     for (const std::string& layer : layers) {
-      rules.KeptBecause(layer);
-      rules.Resolve(layer);
+      rules.KeptBecause(std::span(&layer, 1));
+      rules.Resolve(std::span(&layer, 1));
     }
     rules.RequireMatches(layers);
   });

@@ -38,7 +38,7 @@ run_target() {
     if [[ -d tests/fuzz/$kind/$name ]]; then inputs+=("tests/fuzz/$kind/$name"); fi
   done
   if [[ -f tests/fuzz/$name.dict ]]; then dictionary=("-dict=tests/fuzz/$name.dict"); fi
-  "$build/bin/${name}_fuzzer" "${dictionary[@]}" -max_total_time="$seconds" -print_final_stats=1 \
+  "$build/bin/${name}_fuzzer" "${dictionary[@]}" -max_total_time="$seconds" -print_final_stats=1 -report_slow_units=60 \
     -artifact_prefix="$work/findings/" "$work/corpus" "${inputs[@]}" >"$work/log" 2>&1 || status=$?
   local executions edges findings
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/log")

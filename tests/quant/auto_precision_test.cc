@@ -36,7 +36,7 @@ class NoiseNetwork {
 
   AutoResult Choose(double goal_db, uint64_t samples = 100) {
     AutoGoal goal{"", true, nullptr, [goal_db](double v) { return v >= goal_db; }};
-    return ChooseKeptLayers(LayerSet(noise_.size(), true), Plain(), samples, goal,
+    return ChooseKeptLayers(LayerSet(noise_.size(), true), modules_, Plain(), samples, goal,
                             [this](std::span<const LayerSet> sets, uint64_t some) {
                               std::vector<double> values;
                               for (const LayerSet& set : sets) {
@@ -50,6 +50,7 @@ class NoiseNetwork {
   std::vector<double> noise_;
   std::vector<double> estimate_;  // on the first samples; empty: the same
   double floor_ = 0;              // that nothing takes away
+  std::vector<std::vector<size_t>> modules_;
   int full_ = 0, estimated_ = 0;
 };
 
@@ -85,6 +86,18 @@ TEST(AutoPrecision, KeepsTheFewestLayersOfAdditiveNoise) {
   EXPECT_THAT(ranking, ElementsAre(3, 5, 1, 6, 0, 2, 4));
   EXPECT_DOUBLE_EQ(result.ranking[0].alone, -10 * std::log10(0.03));
   EXPECT_EQ(network.estimated_, 7) << "every layer once on the first samples";
+}
+
+TEST(AutoPrecision, LayersOfOneModuleAreKeptTogether) {
+  // 1 and 4 alone are less than 3; together they are more, and 4 alone is never tried.
+  NoiseNetwork network({0.001, 0.02, 0.0005, 0.03, 0.015});
+  network.modules_ = {{1, 4}};
+  const AutoResult result = network.Choose(15);
+  EXPECT_TRUE(result.met);
+  EXPECT_THAT(Kept(result), ElementsAre(1));
+  EXPECT_DOUBLE_EQ(result.kept[0].after, network.Keeping({1, 4}));
+  EXPECT_DOUBLE_EQ(result.ranking[0].alone, -10 * std::log10(0.035));
+  EXPECT_EQ(result.ranking.size(), 4u);
 }
 
 TEST(AutoPrecision, AWrongEstimateIsPutRightOnAllData) {
@@ -123,7 +136,7 @@ TEST(AutoPrecision, LayersThatOthersMakeUnnecessaryAreGivenBack) {
     return (alone ? 9.0 : 0.0) + (q[1] ? 5.0 : 0.0) + (q[2] ? 4.0 : 0.0) + (q[3] ? 1.0 : 0.0);
   };
   const AutoResult result =
-      ChooseKeptLayers(all, loss(all), 4, goal, [&](std::span<const LayerSet> sets, uint64_t) {
+      ChooseKeptLayers(all, {}, loss(all), 4, goal, [&](std::span<const LayerSet> sets, uint64_t) {
         std::vector<double> values;
         for (const LayerSet& set : sets) values.push_back(loss(set));
         return values;
@@ -137,7 +150,7 @@ TEST(AutoPrecision, LayersThatTheRecipeKeepsAreNotTried) {
   AutoGoal goal{"", true, nullptr, [](double v) { return v >= 2; }};
   const LayerSet layers = {true, false, true, true};
   const AutoResult result =
-      ChooseKeptLayers(layers, 0, 4, goal, [&](std::span<const LayerSet> sets, uint64_t) {
+      ChooseKeptLayers(layers, {}, 0, 4, goal, [&](std::span<const LayerSet> sets, uint64_t) {
         std::vector<double> values;
         for (const LayerSet& set : sets) {
           EXPECT_FALSE(set[1]);

@@ -25,6 +25,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Mode = ConfigAssignment::Mode;
 
+std::vector<std::string> One(const std::string& layer) { return {layer}; }
+
 class ConfigTest : public ::testing::Test {
  protected:
   QuantConfig Parse(const std::string& yaml) { return ParseRecipe(yaml, "r.yaml", fakes_.context); }
@@ -85,9 +87,9 @@ TEST_F(ConfigTest, BuiltInRecipes) {
   EXPECT_TRUE(pangu.activations.clip);
   EXPECT_EQ(pangu.high_precision_layers, 5);
   const LayerRules rules(pangu);
-  EXPECT_EQ(rules.KeptBecause("model.layers.3.mlp.gate_proj"), "");
-  EXPECT_EQ(rules.KeptBecause("model.layers.3.mlp.down_proj"), "");
-  EXPECT_THAT(rules.KeptBecause("model.layers.3.self_attn.q_proj"), HasSubstr("only"));
+  EXPECT_EQ(rules.KeptBecause(One("model.layers.3.mlp.gate_proj")), "");
+  EXPECT_EQ(rules.KeptBecause(One("model.layers.3.mlp.down_proj")), "");
+  EXPECT_THAT(rules.KeptBecause(One("model.layers.3.self_attn.q_proj")), HasSubstr("only"));
   EXPECT_TRUE(rules.Unmatched(std::vector<std::string>{"conv1"}).empty());
 }
 
@@ -172,7 +174,25 @@ TEST_F(ConfigTest, SetTakesYaml) {
   EXPECT_EQ(c.weights.rule, "mse");
   EXPECT_EQ(c.weights.granularity, Granularity::kTensor);
   EXPECT_EQ(c.keep.at(0).match, "a=b");
-  EXPECT_EQ(LayerRules(c).Resolve("q").activations.rule, "cast");
+  EXPECT_EQ(LayerRules(c).Resolve(One("q")).activations.rule, "cast");
+}
+
+TEST_F(ConfigTest, LayersThatAreOneMatchWhatAnyOfThemMatches) {
+  const QuantConfig c = Parse(R"(version: 1
+keep: ['k_proj']
+only: ['q_proj']
+overrides:
+  - {match: 'v_proj', weights: {rule: mse}}
+)");
+  const LayerRules rules(c);
+  const std::vector<std::string> q_and_v = {"a.q_proj", "a.v_proj"};
+  EXPECT_EQ(rules.KeptBecause(q_and_v), "");
+  EXPECT_THAT(rules.KeptBecause(One("a.v_proj")), HasSubstr("only"));
+  EXPECT_EQ(rules.Resolve(q_and_v).weights.rule, "mse");
+  EXPECT_THAT(rules.KeptBecause(std::vector<std::string>{"a.q_proj", "a.k_proj"}),
+              HasSubstr("matches keep 'k_proj'"));
+  EXPECT_EQ(rules.PlaceOf("weights.rule", "a.v_proj"), "r.yaml:5:39");
+  EXPECT_EQ(rules.PlaceOf("weights.rule", "a.q_proj"), "");
 }
 
 TEST_F(ConfigTest, ATargetBelongsToItsFormat) {
@@ -199,15 +219,15 @@ overrides:
   - {match: 'up$', optional: true, weights: {percentile: 98, rule: percentile}}
 )");
   const LayerRules rules(c);
-  EXPECT_EQ(rules.Resolve("attn"), (LayerConfig{c.weights, c.activations}));
-  EXPECT_EQ(rules.Resolve("mlp.up").weights.rule, "percentile");
-  EXPECT_EQ(rules.Resolve("mlp.up").weights.percentile, 98);
-  EXPECT_EQ(rules.Resolve("mlp.up").weights.target, 448);
-  EXPECT_EQ(rules.Resolve("mlp.up").activations.target, 8);
+  EXPECT_EQ(rules.Resolve(One("attn")), (LayerConfig{c.weights, c.activations}));
+  EXPECT_EQ(rules.Resolve(One("mlp.up")).weights.rule, "percentile");
+  EXPECT_EQ(rules.Resolve(One("mlp.up")).weights.percentile, 98);
+  EXPECT_EQ(rules.Resolve(One("mlp.up")).weights.target, 448);
+  EXPECT_EQ(rules.Resolve(One("mlp.up")).activations.target, 8);
   // Naming a format without a target means the format's own target.
-  EXPECT_EQ(rules.Resolve("mlp.down").weights.format, "tapered");
-  EXPECT_EQ(rules.Resolve("mlp.down").weights.target, 16);
-  EXPECT_EQ(rules.Resolve("mlp.down").weights.rule, "mse");
+  EXPECT_EQ(rules.Resolve(One("mlp.down")).weights.format, "tapered");
+  EXPECT_EQ(rules.Resolve(One("mlp.down")).weights.target, 16);
+  EXPECT_EQ(rules.Resolve(One("mlp.down")).weights.rule, "mse");
 }
 
 TEST_F(ConfigTest, PatternsThatMatchNothingAreErrorsWithNearMatches) {

@@ -37,6 +37,12 @@ RECIPES = {
                         "--set", "activations.format=mxfp8"],
     "nvfp4": ["inference", "--set", "weights.format=nvfp4", "--set", "activations.format=nvfp4"],
     "mxfp4": ["inference", "--set", "weights.format=mxfp4", "--set", "activations.format=mxfp4"],
+    "cann": ["cast", "--layout", "cann"],
+    "cann blocks": ["cast", "--layout", "cann", "--set", "weights.format=fp8_e4m3_block", "--set", "activations.format=fp8_e4m3_block",
+                    "--only", "o_proj"],
+    "cann mxfp4": ["cast", "--layout", "cann", "--set", "weights.format=mxfp4", "--set", "activations.format=mxfp4", "--keep", "down_proj"],
+    "ascendv1": ["inference", "--layout", "ascendv1", "--set", "weights.format=int8", "--set", "activations.format=int8"],
+    "ascendv1 mxfp4": ["cast", "--layout", "ascendv1", "--set", "weights.format=mxfp4", "--set", "activations.format=mxfp4"],
 }  # fmt: skip
 
 

@@ -121,9 +121,20 @@ std::string AttentionWriter::Heads(const std::string& normed) {
   }
   std::string queries = ByHead(q, s_.heads, a_.norm.query);
   if (kind_.tempered) queries = g_.Node("Mul", {queries, temperatures_});
-  const std::string keys = e_.Cache(ByHead(k, s_.kv_heads, a_.norm.key), "self_attn.k");
-  const std::string values = e_.Cache(ByHead(v, s_.kv_heads, ""), "self_attn.v");
+  const std::string keys = Cache(ByHead(k, s_.kv_heads, a_.norm.key), "self_attn.k");
+  const std::string values = Cache(ByHead(v, s_.kv_heads, ""), "self_attn.v");
   return Project(Mix(queries, keys, values, s_.kv_heads, s_.head_dim, s_.head_dim), width, gate);
+}
+
+std::string AttentionWriter::Cache(const std::string& x, const std::string& name) {
+  if (!s_.head_caches) return e_.Cache(x, name);
+  const std::vector<int64_t> ones(static_cast<size_t>(s_.kv_heads), 1);
+  std::vector<std::string> heads =
+      g_.Nodes("Split", {x, g_.Integers(ones)}, ones.size(), {{"axis", int64_t{0}}});
+  for (size_t i = 0; i < heads.size(); ++i) {
+    heads[i] = e_.Cache(heads[i], name + "." + std::to_string(i));
+  }
+  return g_.Node("Concat", heads, {{"axis", int64_t{0}}});
 }
 
 std::string AttentionWriter::Project(const std::string& mixed, int64_t width,

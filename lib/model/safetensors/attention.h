@@ -22,6 +22,8 @@ class AttentionWriter {
   using Operand = BlockEmitter::Operand;
 
   std::string Heads(const std::string& normed);
+  // Keeps x in the cache of that name, or in one for each head.
+  std::string Cache(const std::string& x, const std::string& name);
   std::string Latent(const std::string& normed);
   // Returns the compressed queries' operand and the queries, [T, heads * head].
   std::string LatentQueries(const Operand& in, Operand* compressed);

@@ -5,18 +5,12 @@
 
 #include "lib/core/error.h"
 #include "lib/core/input_file.h"
+#include "lib/model/safetensors/fused_modules.h"
+#include "lib/model/safetensors/quantization_config.h"
 #include "lib/model/safetensors/tensor_roles.h"
 
 namespace hif8 {
 namespace {
-
-DType OwnDType(const ModelConfig& config) {
-  std::string name = config.String("torch_dtype", config.String("dtype", "bfloat16"));
-  if (name.starts_with("torch.")) name.erase(0, 6);
-  if (name == "float16") return DType::kF16;
-  if (name == "float32") return DType::kF32;
-  return DType::kBF16;
-}
 
 constexpr const char* kDescriptionFile = "hif8_architecture.yaml";
 
@@ -27,10 +21,12 @@ bool IsParameter(DType dtype) { return IsFloat(dtype) || dtype == DType::kF8E4M3
 std::shared_ptr<const Checkpoint> Checkpoint::Open(const std::filesystem::path& path,
                                                    std::optional<CheckpointPart> part,
                                                    bool whole_fingerprint,
-                                                   std::optional<Description> description) {
+                                                   std::optional<Description> description,
+                                                   bool head_caches) {
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint());
   checkpoint->part_ = part;
   checkpoint->whole_fingerprint_ = whole_fingerprint;
+  checkpoint->head_caches_ = head_caches;
   checkpoint->path_ = path;
   checkpoint->files_ = FindShards(path);
   checkpoint->is_file_ = !std::filesystem::is_directory(path);
@@ -134,6 +130,11 @@ void Checkpoint::AddLayer(CheckpointTensor* tensor) {
   const auto rows = static_cast<size_t>(shape[shape.size() - 2]);
   const auto columns = static_cast<size_t>(shape[shape.size() - 1]);
   weight.channels = {shape.size() == 3 ? static_cast<size_t>(shape[0]) : 1, 1, rows, columns};
+  // DeepSeek-V4: one product for each run of o_lora_rank rows.
+  const int64_t rank = config_.Integer("o_lora_rank", 0);
+  if (rank > 0 && layer.name.ends_with(".attn.wo_a") && shape[0] % rank == 0) {
+    weight.row_groups = static_cast<size_t>(shape[0] / rank);
+  }
   tensor->weight = layer.weight;
   layer_index_.emplace(layer.name, static_cast<int>(layers_.size()));
   tensor_of_weight_.push_back(static_cast<size_t>(tensor - tensors_.data()));
@@ -235,6 +236,7 @@ void Checkpoint::ConnectLayers() {
       layer.activation = AddActivation(layer.name + ".input");
     }
   }
+  NameFusedModules(network_ ? &network_->spec : nullptr, &layers_);
 }
 
 // What the description says of a tensor comes before what its name suggests.

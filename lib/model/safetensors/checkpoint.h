@@ -48,12 +48,14 @@ class Checkpoint : public Model {
   // is read.
   // `part`: only these files are written. Its fingerprint is that of the whole model only
   // where `whole_fingerprint` asks for that, since it costs reading every byte.
+  // `head_caches`: as DecoderSpec has it, of attention with heads.
   // `description`: of the network; without it `hif8_architecture.yaml` beside config.json or the
   // built-in one. Throws kUsage for a file of the user's that is none.
   static std::shared_ptr<const Checkpoint> Open(const std::filesystem::path& path,
                                                 std::optional<CheckpointPart> part = {},
                                                 bool whole_fingerprint = true,
-                                                std::optional<Description> description = {});
+                                                std::optional<Description> description = {},
+                                                bool head_caches = false);
 
   std::string_view kind() const override { return "safetensors"; }
   const std::filesystem::path& path() const override { return path_; }
@@ -74,6 +76,7 @@ class Checkpoint : public Model {
   const std::optional<CheckpointPart>& part() const { return part_; }
   // True when the fingerprint is that of every byte.
   bool whole_fingerprint() const { return whole_fingerprint_; }
+  bool head_caches() const { return head_caches_; }
   // False for files that another part writes.
   bool Writes(const SafetensorsFile& shard) const;
   // Returns every tensor, shard by shard in header order.
@@ -130,6 +133,7 @@ class Checkpoint : public Model {
   bool is_file_ = false;
   std::optional<CheckpointPart> part_;
   bool whole_fingerprint_ = true;
+  bool head_caches_ = false;
   ModelConfig config_;
   std::optional<Description> description_;
   ShardList files_;

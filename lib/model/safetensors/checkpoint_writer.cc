@@ -12,11 +12,11 @@
 #include "lib/core/memory.h"
 #include "lib/core/output_dir.h"
 #include "lib/core/resume_list.h"
+#include "lib/model/safetensors/checkpoint_layout.h"
 #include "lib/model/safetensors/encode_ahead.h"
 #include "lib/model/safetensors/json_text.h"
 #include "lib/model/safetensors/output_layout.h"
 #include "lib/numeric/packed_codes.h"
-#include "lib/numeric/scale_codes.h"
 
 namespace hif8 {
 namespace fs = std::filesystem;
@@ -44,9 +44,11 @@ std::string ShardFingerprint(const OutputShard& shard, const CheckpointPlan& pla
   for (const OutputTensor& tensor : shard.tensors) {
     const CheckpointTensor* const scale = tensor.source == nullptr ? nullptr : tensor.source->scale;
     if (scale != nullptr && scale->shard != shard.source) UpdateWithStamp(*scale->shard, &hasher);
+    const CheckpointTensor* const bias = tensor.bias;
+    if (bias != nullptr && bias->shard != shard.source) UpdateWithStamp(*bias->shard, &hasher);
     hasher.Update(tensor.entry.name + std::string(tensor.entry.type()) +
                   ShapeText(tensor.entry.shape));
-    hasher.Update(std::as_bytes(std::span(&tensor.value, 1)));
+    hasher.Update(std::as_bytes(std::span(tensor.values)));
   }
   return hasher.Hex();
 }
@@ -93,25 +95,22 @@ class ShardWriter {
       case Kind::kPacked:
         Take(tensor);
         return WritePacked();
-      case Kind::kScales:
-        return WriteScales(tensor.entry.dtype);
-      case Kind::kGlobal:
-        return WriteFloats({&encoded_.global_scale, 1}, tensor.entry.dtype);
       case Kind::kSimulated:
         Take(tensor);
         return WriteDecoded(tensor.entry.dtype);
-      case Kind::kValue:
-        return WriteFloats({&tensor.value, 1}, tensor.entry.dtype);
+      case Kind::kMade:
+        return WriteBytes(tensor.make(encoded_));
+      case Kind::kValues:
+        return WriteValues(tensor);
     }
   }
 
   void WriteBytes(std::span<const std::byte> bytes) { writer_->Write(index_, bytes); }
 
-  void WriteScales(DType dtype) {
-    if (IsFloat(dtype)) return WriteFloats(encoded_.scales, dtype);
-    const NumberFormat& format = formats_.Get(encoded_.format);
-    const auto codes = ScaleCodes(format, encoded_.scales, encoded_.global_scale);
-    WriteBytes(std::as_bytes(std::span(codes)));
+  void WriteValues(const OutputTensor& tensor) {
+    std::vector<float> values = tensor.values;
+    values.resize(ElementCount(tensor.entry.shape), values.back());
+    WriteBytes(NumberBytes(values, tensor.entry.dtype));
   }
 
   void WritePacked() {
@@ -123,12 +122,8 @@ class ShardWriter {
   }
 
   void WriteFloats(std::span<const float> values, DType dtype) {
-    std::vector<std::byte> bytes;
     for (size_t i = 0; i < values.size(); i += kPiece) {
-      const auto piece = values.subspan(i, std::min(kPiece, values.size() - i));
-      bytes.resize(piece.size() * DTypeSize(dtype));
-      ConvertFromFloat(dtype, piece.data(), piece.size(), bytes.data());
-      WriteBytes(bytes);
+      WriteBytes(NumberBytes(values.subspan(i, std::min(kPiece, values.size() - i)), dtype));
     }
   }
 
@@ -300,11 +295,12 @@ void WriteCheckpoint(const Checkpoint& source, const CheckpointPlan& plan,
   if (!source.files().index_name.empty()) {
     WriteFile(folder / source.files().index_name, IndexText(source, shards));
   }
-  if (source.has_config() || !plan.simulated) {
-    const std::map<int, LayerScheme> none;
-    WriteFile(folder / "config.json",
-              QuantizedConfigText(source, plan.simulated ? none : plan.layers,
-                                  !plan.simulated && !plan.cache_scales.empty()));
+  if (!plan.simulated) {
+    for (const auto& [name, text] : LayoutOf(plan.layout).Files(source, plan, shards)) {
+      WriteFile(folder / name, text);
+    }
+  } else if (source.has_config()) {
+    WriteFile(folder / "config.json", QuantizedConfigText(source, {}, nullptr));
   }
   WriteShards(source, plan, formats, encode, finished, shards, folder, list, log);
   if (source.part()) WritePartFile(source, shards, folder);

@@ -10,19 +10,21 @@
 
 #include "lib/core/log.h"
 #include "lib/model/safetensors/checkpoint.h"
+#include "lib/model/safetensors/layout.h"
 #include "lib/model/safetensors/quantization_config.h"
 #include "lib/numeric/number_format.h"
 
 namespace hif8 {
 
 struct CheckpointPlan {
+  LayoutKind layout = LayoutKind::kCompressedTensors;
   // Describes the operands of each quantized layer, by index into layers().
   std::map<int, LayerScheme> layers;
   // Static scales of the inputs of quantized layers, by index into layers().
   std::map<int, float> input_scales;
-  // Static scales of the KV cache, by index into layers() of the layers with option "kv_cache",
-  // written as <layer name>_scale.
+  // Static scales of the KV cache, by index into layers() of the layers with option "kv_cache".
   std::map<int, float> cache_scales;
+  const NumberFormat* cache_format = nullptr;  // null: the cache is not quantized
   // Decoded weights in the source's own dtype instead of codes, and no quantization_config.
   bool simulated = false;
   // Everything else that decides the codes (the resolved recipe), as a hash or text: finished

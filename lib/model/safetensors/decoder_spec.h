@@ -152,6 +152,7 @@ struct DecoderSpec {
   double logit_cap = 0;      // 0: none
   double softmax_scale = 0;  // of attention scores
   bool tied = false;         // the head's weight is the embedding's
+  bool head_caches = false;  // the keys and values of each head are caches of their own
   std::string embedding;     // its module
   std::string head;
   NormSpec norm;

@@ -83,6 +83,7 @@ std::string Network::CacheProducer(const std::string& name, int64_t block) const
 Network DescribeNetwork(const Checkpoint& checkpoint) {
   Network network;
   network.spec = MakeDecoderSpec(DescriptionOf(checkpoint), checkpoint.config());
+  network.spec.head_caches = checkpoint.head_caches() && network.spec.latent.kv_rank == 0;
   const DecoderSpec& spec = network.spec;
   network.prefix = PrefixOf(checkpoint, spec);
   network.embedding = network.prefix + spec.embedding + ".weight";

@@ -1,8 +1,13 @@
 #include "lib/model/safetensors/output_layout.h"
 
+#include <algorithm>
+#include <cmath>
+#include <set>
 #include <utility>
 
+#include "lib/model/safetensors/checkpoint_layout.h"
 #include "lib/numeric/packed_codes.h"
+#include "lib/numeric/scale_codes.h"
 
 namespace hif8 {
 namespace {
@@ -10,10 +15,6 @@ namespace {
 using Kind = OutputTensor::Kind;
 
 constexpr std::string_view kWeightSuffix = ".weight";
-
-bool HasGlobalScale(const NumberFormat& format) {
-  return format.HasGlobalScale();
-}
 
 // The name of what belongs to the input of the module of a weight.
 std::string OfInput(const std::string& weight, const std::string& name) {
@@ -23,15 +24,22 @@ std::string OfInput(const std::string& weight, const std::string& name) {
 
 class Layout {
  public:
-  Layout(const Checkpoint& source, const CheckpointPlan& plan) : source_(source), plan_(plan) {
+  Layout(const Checkpoint& source, const CheckpointPlan& plan)
+      : source_(source), plan_(plan), layout_(LayoutOf(plan.layout)) {
     for (const auto& [layer, scheme] : plan.layers) {
-      layer_of_weight_[source.layers()[static_cast<size_t>(layer)].weight] = layer;
+      const Layer& quantized = source.layers()[static_cast<size_t>(layer)];
+      layer_of_weight_[quantized.weight] = layer;
+      uniform_ = uniform_ && scheme == plan.layers.begin()->second;
+      if (!plan.simulated && layout_.HoldsBias(scheme)) moved_.insert(quantized.name + ".bias");
     }
     if (plan.simulated) return;
     for (const auto& [layer, scale] : plan.cache_scales) {
       const Layer& cache = source.layers()[static_cast<size_t>(layer)];
-      cache_after_.emplace(source.network().CacheProducer(cache.name, cache.block),
-                           std::pair(cache.name + "_scale", scale));
+      const std::string& whole = cache.fused.empty() ? cache.name : cache.fused;
+      auto& caches = caches_[source.network().CacheProducer(whole, cache.block)];
+      const std::string name = layout_.CacheScaleName(whole);
+      if (caches.empty() || caches.back().first != name) caches.push_back({name, {}});
+      caches.back().second.push_back(scale);
     }
   }
 
@@ -42,95 +50,84 @@ class Layout {
       const auto layer = layer_of_weight_.find(tensor.weight);
       if (tensor.weight >= 0 && layer != layer_of_weight_.end()) {
         AddQuantized(tensor, layer->second);
-      } else {
+      } else if (!moved_.contains(tensor.name())) {
         AddKept(tensor);
       }
-      const auto [first, last] = cache_after_.equal_range(tensor.name());
-      for (auto cache = first; cache != last; ++cache) {
-        AddValue(cache->second.first, cache->second.second);
+      const auto caches = caches_.find(tensor.name());
+      if (caches == caches_.end()) continue;
+      for (const auto& [name, scales] : caches->second) {
+        const auto heads = static_cast<int64_t>(scales.size());
+        const Shape shape = source_.head_caches() ? Shape{heads, 1, 1} : Shape{1};
+        tensors_.push_back(ValueTensor(name, DType::kF32, shape, scales));
       }
     }
     return std::move(tensors_);
   }
 
  private:
-  OutputTensor& Add(Kind kind, std::string name, DType dtype, Shape shape) {
-    OutputTensor tensor;
-    tensor.kind = kind;
-    tensor.entry.name = std::move(name);
-    tensor.entry.dtype = dtype;
-    tensor.entry.shape = std::move(shape);
-    tensors_.push_back(std::move(tensor));
-    return tensors_.back();
-  }
-
-  void AddValue(const std::string& name, float value) {
-    Add(Kind::kValue, name, DType::kF32, {1}).value = value;
-  }
-
-  DType OwnDType(const CheckpointTensor& tensor) const {
-    return tensor.scale != nullptr ? source_.own_dtype() : tensor.entry->dtype;
+  OutputTensor& Add(Kind kind, const CheckpointTensor& tensor) {
+    OutputTensor& added = tensors_.emplace_back();
+    added.kind = kind;
+    added.source = &tensor;
+    added.entry.name = tensor.name();
+    added.entry.dtype = tensor.scale != nullptr ? source_.own_dtype() : tensor.entry->dtype;
+    added.entry.shape = tensor.entry->shape;
+    return added;
   }
 
   void AddKept(const CheckpointTensor& tensor) {
     const Kind kind = tensor.scale != nullptr ? Kind::kDecoded : Kind::kCopy;
-    OutputTensor& kept = Add(kind, tensor.name(), OwnDType(tensor), tensor.entry->shape);
-    kept.source = &tensor;
+    OutputTensor& kept = Add(kind, tensor);
     if (kind == Kind::kCopy) kept.entry = *tensor.entry;
   }
 
-  void AddQuantized(const CheckpointTensor& tensor, int layer) {
-    const LayerScheme& scheme = plan_.layers.at(layer);
-    const DType dtype = scheme.weight_format->storage().dtype;
-    const Shape& shape = tensor.entry->shape;
+  void AddQuantized(const CheckpointTensor& tensor, int index) {
     if (plan_.simulated) {
-      Mark(&Add(Kind::kSimulated, tensor.name(), OwnDType(tensor), shape), tensor);
+      Add(Kind::kSimulated, tensor).weight = tensor.weight;
       return;
     }
-    if (scheme.weight_format->packed()) {
-      Shape packed = shape;
-      packed.back() = static_cast<int64_t>(PackedRowBytes(static_cast<size_t>(shape.back())));
-      Mark(&Add(Kind::kPacked, PackedName(tensor.name()), dtype, packed), tensor);
-    } else {
-      Mark(&Add(Kind::kCodes, tensor.name(), dtype, shape), tensor);
-    }
-    Mark(&Add(Kind::kScales, WeightScaleName(tensor.name()), scheme.scale_dtype,
-              ScaleShape(tensor, scheme)),
-         tensor);
-    if (HasGlobalScale(*scheme.weight_format)) {
-      Mark(&Add(Kind::kGlobal, GlobalScaleName(tensor.name()), DType::kF32, {1}), tensor);
-    }
-    const auto scale = plan_.input_scales.find(layer);
-    if (scale == plan_.input_scales.end()) return;
-    if (HasGlobalScale(*scheme.input_format)) {
-      AddValue(InputGlobalScaleName(tensor.name()), 1 / scale->second);
-    } else {
-      AddValue(InputScaleName(tensor.name()), scale->second);
-    }
-  }
-
-  static void Mark(OutputTensor* output, const CheckpointTensor& tensor) {
-    output->source = &tensor;
-    output->weight = tensor.weight;
-  }
-
-  // Along the inputs, which are the last dimension or the one before it.
-  Shape ScaleShape(const CheckpointTensor& tensor, const LayerScheme& scheme) const {
-    if (scheme.weight_granularity == Granularity::kTensor) return {1};
-    const Shape& shape = tensor.entry->shape;
-    const bool turned = source_.weights()[static_cast<size_t>(tensor.weight)].channels.outer > 1;
-    const size_t last = shape.size() - 1;
-    return TileLayout::Tiles(shape, turned ? last : last - 1, turned ? last - 1 : last,
-                             scheme.weight_tile)
-        .scale_shape();
+    QuantizedLayer layer{source_, source_.layers()[static_cast<size_t>(index)],
+                         plan_.layers.at(index), uniform_};
+    const auto scale = plan_.input_scales.find(index);
+    if (scale != plan_.input_scales.end()) layer.input_scale = scale->second;
+    for (OutputTensor& made : layout_.Tensors(layer)) tensors_.push_back(std::move(made));
   }
 
   const Checkpoint& source_;
   const CheckpointPlan& plan_;
+  const CheckpointLayout& layout_;
+  bool uniform_ = true;
   std::map<int, int> layer_of_weight_;
-  std::multimap<std::string, std::pair<std::string, float>> cache_after_;
+  std::set<std::string, std::less<>> moved_;  // biases that stand behind their weights
+  // Scales of caches, one or one for each head: name and numbers, by the tensor that they follow.
+  std::map<std::string, std::vector<std::pair<std::string, std::vector<float>>>> caches_;
   std::vector<OutputTensor> tensors_;
 };
+
+// Along the inputs, which are the last dimension or the one before it.
+Shape ScaleShape(const QuantizedLayer& layer) {
+  if (layer.scheme.weight_granularity == Granularity::kTensor) return {1};
+  const Shape& shape = layer.weight().entry->shape;
+  const ChannelLayout& channels =
+      layer.source.weights()[static_cast<size_t>(layer.layer.weight)].channels;
+  const bool turned = channels.outer > 1;
+  const size_t last = shape.size() - 1;
+  return TileLayout::Tiles(shape, turned ? last : last - 1, turned ? last - 1 : last,
+                           layer.scheme.weight_tile)
+      .scale_shape();
+}
+
+OutputTensor OfWeight(const QuantizedLayer& layer, Kind kind, const std::string& name, DType dtype,
+                      Shape shape) {
+  OutputTensor tensor;
+  tensor.kind = kind;
+  tensor.entry.name = name;
+  tensor.entry.dtype = dtype;
+  tensor.entry.shape = std::move(shape);
+  tensor.source = &layer.weight();
+  tensor.weight = layer.layer.weight;
+  return tensor;
+}
 
 }  // namespace
 
@@ -144,6 +141,69 @@ std::string InputScaleName(const std::string& weight) { return OfInput(weight, "
 
 std::string InputGlobalScaleName(const std::string& weight) {
   return OfInput(weight, "input_global_scale");
+}
+
+OutputTensor CodesTensor(const QuantizedLayer& layer, const std::string& name) {
+  Shape shape = layer.weight().entry->shape;
+  const DType dtype = layer.scheme.weight_format->storage().dtype;
+  if (!layer.scheme.weight_format->packed()) {
+    return OfWeight(layer, Kind::kCodes, name, dtype, shape);
+  }
+  shape.back() = static_cast<int64_t>(PackedRowBytes(static_cast<size_t>(shape.back())));
+  return OfWeight(layer, Kind::kPacked, name, dtype, shape);
+}
+
+OutputTensor MadeTensor(const QuantizedLayer& layer, const std::string& name, DType dtype,
+                        Shape shape,
+                        std::function<std::vector<std::byte>(const EncodedWeight&)> make,
+                        const CheckpointTensor* bias) {
+  OutputTensor tensor = OfWeight(layer, Kind::kMade, name, dtype, std::move(shape));
+  tensor.make = std::move(make);
+  tensor.bias = bias;
+  return tensor;
+}
+
+OutputTensor ScalesTensor(const QuantizedLayer& layer, const std::string& name) {
+  const DType dtype = layer.scheme.scale_dtype;
+  const Shape shape = ScaleShape(layer);
+  const size_t count = ElementCount(shape);
+  const NumberFormat& format = *layer.scheme.weight_format;
+  return MadeTensor(layer, name, dtype, shape,
+                    [&format, dtype, count](const EncodedWeight& encoded) {
+                      if (!IsFloat(dtype)) {
+                        const auto codes = ScaleCodes(format, encoded.scales, encoded.global_scale);
+                        const auto bytes = std::as_bytes(std::span(codes));
+                        return std::vector<std::byte>(bytes.begin(), bytes.end());
+                      }
+                      if (encoded.scales.size() == count) return NumberBytes(encoded.scales, dtype);
+                      std::vector<float> repeated(count);
+                      for (size_t i = 0; i < count; ++i)
+                        repeated[i] = encoded.scales[i % encoded.scales.size()];
+                      return NumberBytes(repeated, dtype);
+                    });
+}
+
+OutputTensor ValueTensor(const std::string& name, DType dtype, Shape shape,
+                         std::vector<float> values) {
+  OutputTensor tensor;
+  tensor.kind = Kind::kValues;
+  tensor.entry.name = name;
+  tensor.entry.dtype = dtype;
+  tensor.entry.shape = std::move(shape);
+  tensor.values = std::move(values);
+  return tensor;
+}
+
+std::vector<std::byte> NumberBytes(std::span<const float> values, DType dtype) {
+  std::vector<std::byte> bytes(values.size() * DTypeSize(dtype));
+  if (dtype == DType::kI32) {
+    auto* const integers = reinterpret_cast<int32_t*>(bytes.data());
+    std::transform(values.begin(), values.end(), integers,
+                   [](float value) { return static_cast<int32_t>(std::nearbyint(value)); });
+  } else {
+    ConvertFromFloat(dtype, values.data(), values.size(), bytes.data());
+  }
+  return bytes;
 }
 
 std::vector<OutputShard> LayOutShards(const Checkpoint& source, const CheckpointPlan& plan) {

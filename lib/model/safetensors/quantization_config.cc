@@ -1,21 +1,27 @@
 #include "lib/model/safetensors/quantization_config.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "lib/core/input_file.h"
-#include "lib/model/safetensors/json_text.h"
+#include "lib/model/safetensors/config_groups.h"
+#include "lib/model/safetensors/fused_modules.h"
 
 namespace hif8 {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
-struct Group {
-  LayerScheme scheme;
-  std::vector<std::string> modules;
-};
+// The modules that vLLM and its relatives make of others, as Layer::fused has them.
+const std::map<std::string, std::string>& MergedNames() {
+  static const std::map<std::string, std::string> kNames = {
+      {"qkv_proj", "qkv_proj"},
+      {"gate_up_proj", "gate_up_proj"},
+      {"fused_qkv_a_proj", "fused_qkv_a_proj"}};
+  return kNames;
+}
 
 Json Operand(const NumberFormat& format, Granularity granularity, TileScales::Tile tile,
              bool dynamic) {
@@ -65,27 +71,6 @@ bool NeedsFormat(const LayerScheme& scheme) {
          !UnnamedFormat(scheme).empty();
 }
 
-bool IsExpert(const std::string& module) { return module.find(".experts.") != std::string::npos; }
-
-// Layers of one scheme together. The first group may stand for all Linear: the largest one, experts
-// aside, which differ from the rest more often than they do not.
-std::vector<Group> GroupLayers(const Checkpoint& source, const std::map<int, LayerScheme>& layers) {
-  std::vector<Group> groups;
-  for (const auto& [index, scheme] : layers) {
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&, &wanted = scheme](const Group& g) { return g.scheme == wanted; });
-    if (group == groups.end()) group = groups.insert(groups.end(), {scheme, {}});
-    group->modules.push_back(source.layers()[static_cast<size_t>(index)].name);
-  }
-  const auto rank = [](const Group& g) {
-    const auto experts = std::count_if(g.modules.begin(), g.modules.end(), IsExpert);
-    return std::pair(static_cast<ptrdiff_t>(g.modules.size()) - experts, g.modules.size());
-  };
-  std::stable_sort(groups.begin(), groups.end(),
-                   [&](const Group& a, const Group& b) { return rank(a) > rank(b); });
-  return groups;
-}
-
 // The regular expression that matches the names which differ from this one in numbers only.
 std::string NumberPattern(const std::string& name) {
   std::string pattern;
@@ -101,48 +86,64 @@ std::string NumberPattern(const std::string& name) {
   return pattern;
 }
 
-// How many Linear layers of the checkpoint each pattern matches.
 using PatternCounts = std::map<std::string, size_t>;
-PatternCounts CountPatterns(const Checkpoint& source) {
+PatternCounts CountPatterns(const std::vector<std::string>& names) {
   PatternCounts counts;
-  for (const Layer& layer : source.layers()) {
-    if (layer.op == "Linear") ++counts[NumberPattern(layer.name)];
-  }
+  for (const std::string& name : names) ++counts[NumberPattern(name)];
   return counts;
 }
 
-// Full names, or one pattern for those that it matches without matching any other Linear.
-Json Targets(const std::vector<std::string>& modules, const PatternCounts& all) {
-  PatternCounts own;
-  for (const std::string& module : modules) ++own[NumberPattern(module)];
-  Json targets = Json::array();
-  for (const std::string& module : modules) {
-    const std::string pattern = NumberPattern(module);
+// Names of these layers that are Linear, or of the modules that are made of them, each once.
+std::vector<std::string> LinearNames(const std::vector<const Layer*>& layers) {
+  std::vector<std::string> names;
+  for (const Layer* layer : layers) {
+    if (layer->op == "Linear") names.push_back(layer->name);
+  }
+  return names;
+}
+std::vector<std::string> MergedNamesOf(const std::vector<const Layer*>& layers,
+                                       const std::map<std::string, std::string>& merged) {
+  std::vector<std::string> names;
+  std::set<std::string_view> seen;
+  for (const Layer* layer : layers) {
+    if (layer->fused.empty() || !seen.insert(layer->fused).second) continue;
+    const auto name = merged.find(layer->fused.substr(layer->fused.rfind('.') + 1));
+    if (name != merged.end()) names.push_back(Renamed(layer->fused, name->second));
+  }
+  return names;
+}
+
+// Full names, or one pattern for those that it matches without matching another of `all`.
+void AddTargets(const std::vector<std::string>& names, const PatternCounts& all, Json* targets) {
+  PatternCounts own = CountPatterns(names);
+  for (const std::string& name : names) {
+    const std::string pattern = NumberPattern(name);
     const auto count = own.find(pattern);
     if (count == own.end()) continue;  // listed
     if (count->second < 2 || count->second != all.at(pattern)) {
-      targets.push_back(module);
+      targets->push_back(name);
       continue;
     }
-    targets.push_back("re:^" + pattern + "$");
+    targets->push_back("re:^" + pattern + "$");
     own.erase(count);
   }
-  return targets;
 }
 
-Json ConfigGroups(const std::vector<Group>& groups, const PatternCounts& patterns) {
+std::vector<const Layer*> AllLayers(const Checkpoint& source) {
+  std::vector<const Layer*> layers;
+  for (const Layer& layer : source.layers()) layers.push_back(&layer);
+  return layers;
+}
+
+Json ConfigGroups(const Checkpoint& source, const std::vector<SchemeGroup>& groups) {
   Json json = Json::object();
   for (size_t i = 0; i < groups.size(); ++i) {
     const LayerScheme& scheme = groups[i].scheme;
     Json group;
-    group["targets"] = i == 0 ? Json{"Linear"} : Targets(groups[i].modules, patterns);
-    group["weights"] =
-        Operand(*scheme.weight_format, scheme.weight_granularity, scheme.weight_tile, false);
-    group["input_activations"] = nullptr;
-    if (scheme.input_format != nullptr) {
-      group["input_activations"] = Operand(*scheme.input_format, scheme.input_granularity,
-                                           scheme.input_tile, scheme.input_dynamic);
-    }
+    group["targets"] =
+        i == 0 ? Json{"Linear"} : LayerTargets(source, groups[i].layers, MergedNames());
+    group["weights"] = WeightArguments(scheme);
+    group["input_activations"] = InputArguments(scheme);
     group["output_activations"] = nullptr;
     if (groups.size() > 1 || NeedsFormat(scheme)) group["format"] = GroupFormat(scheme);
     json["group_" + std::to_string(i)] = std::move(group);
@@ -150,53 +151,36 @@ Json ConfigGroups(const std::vector<Group>& groups, const PatternCounts& pattern
   return json;
 }
 
-std::string UnnamedFormat(const std::vector<Group>& groups) {
-  for (const Group& group : groups) {
+std::string UnnamedFormat(const std::vector<SchemeGroup>& groups) {
+  for (const SchemeGroup& group : groups) {
     if (std::string format = UnnamedFormat(group.scheme); !format.empty()) return format;
   }
   return {};
 }
 
 // What the top level says: readers that look nowhere else must not take HiF8 for anything.
-std::string TopFormat(const std::vector<Group>& groups) {
+std::string TopFormat(const std::vector<SchemeGroup>& groups) {
   const std::string unnamed = UnnamedFormat(groups);
   if (!unnamed.empty()) return unnamed + "-quantized";
+  if (groups.empty()) return "dense";  // only the cache is quantized
   return groups.size() == 1 ? GroupFormat(groups[0].scheme) : "mixed-precision";
 }
 
-// Every Linear that is not quantized, by full name. A tied head has no tensor of its own, but
-// readers build a Linear for it all the same.
-Json KeptLinears(const Checkpoint& source, const std::map<int, LayerScheme>& layers) {
-  Json heads = Json::array();
-  Json others = Json::array();
-  bool head_found = false;
-  for (size_t i = 0; i < source.layers().size(); ++i) {
-    const Layer& layer = source.layers()[i];
-    const bool is_head = layer.option == "lm_head";
-    head_found |= is_head;
-    if (layer.op != "Linear" || layers.contains(static_cast<int>(i))) continue;
-    (is_head ? heads : others).push_back(layer.name);
-  }
-  if (!head_found && source.tied()) heads.push_back("lm_head");
-  heads.insert(heads.end(), others.begin(), others.end());
-  return heads;
-}
-
 Json QuantizationConfig(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
-                        bool kv_cache) {
-  const std::vector<Group> groups = GroupLayers(source, layers);
+                        const NumberFormat* cache_format) {
+  const std::vector<SchemeGroup> groups = GroupLayers(source, layers);
   Json json;
   json["quant_method"] = "compressed-tensors";
   json["format"] = TopFormat(groups);
   json["quantization_status"] = "compressed";
   json["global_compression_ratio"] = 1;
-  json["config_groups"] = ConfigGroups(groups, CountPatterns(source));
-  json["ignore"] = KeptLinears(source, layers);
+  json["config_groups"] = ConfigGroups(source, groups);
+  json["ignore"] = KeptLinears(source, layers, {});
   json["kv_cache_scheme"] = nullptr;
-  if (kv_cache) {
+  if (cache_format != nullptr) {
     json["kv_cache_scheme"] = {{"num_bits", 8},
-                               {"type", "float"},
-                               {"strategy", "tensor"},
+                               {"type", cache_format->storage().operand_type},
+                               {"strategy", source.head_caches() ? "attn_head" : "tensor"},
                                {"symmetric", true},
                                {"dynamic", false}};
   }
@@ -207,19 +191,97 @@ Json QuantizationConfig(const Checkpoint& source, const std::map<int, LayerSchem
 
 }  // namespace
 
-std::string QuantizedConfigText(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
-                                bool kv_cache) {
+DType OwnDType(const ModelConfig& config) {
+  std::string name = config.String("torch_dtype", config.String("dtype", "bfloat16"));
+  if (name.starts_with("torch.")) name.erase(0, 6);
+  if (name == "float16") return DType::kF16;
+  if (name == "float32") return DType::kF32;
+  return DType::kBF16;
+}
+
+std::vector<SchemeGroup> GroupLayers(const Checkpoint& source,
+                                     const std::map<int, LayerScheme>& layers) {
+  std::vector<SchemeGroup> groups;
+  for (const auto& [index, scheme] : layers) {
+    auto group =
+        std::find_if(groups.begin(), groups.end(),
+                     [&, &wanted = scheme](const SchemeGroup& g) { return g.scheme == wanted; });
+    if (group == groups.end()) group = groups.insert(groups.end(), {scheme, {}});
+    group->layers.push_back(index);
+  }
+  const auto rank = [&](const SchemeGroup& g) {
+    const auto experts = std::count_if(g.layers.begin(), g.layers.end(), [&](int layer) {
+      return IsExpert(source.layers()[static_cast<size_t>(layer)].name);
+    });
+    return std::pair(static_cast<ptrdiff_t>(g.layers.size()) - experts, g.layers.size());
+  };
+  std::stable_sort(groups.begin(), groups.end(),
+                   [&](const SchemeGroup& a, const SchemeGroup& b) { return rank(a) > rank(b); });
+  return groups;
+}
+
+Json LayerTargets(const Checkpoint& source, const std::vector<int>& layers,
+                  const std::map<std::string, std::string>& merged) {
+  const std::vector<const Layer*> all = AllLayers(source);
+  std::vector<const Layer*> own;
+  own.reserve(layers.size());
+  for (const int layer : layers) own.push_back(all[static_cast<size_t>(layer)]);
+  Json targets = Json::array();
+  AddTargets(LinearNames(own), CountPatterns(LinearNames(all)), &targets);
+  AddTargets(MergedNamesOf(own, merged), CountPatterns(MergedNamesOf(all, merged)), &targets);
+  return targets;
+}
+
+Json WeightArguments(const LayerScheme& scheme) {
+  return Operand(*scheme.weight_format, scheme.weight_granularity, scheme.weight_tile, false);
+}
+
+Json InputArguments(const LayerScheme& scheme) {
+  if (scheme.input_format == nullptr) return nullptr;
+  return Operand(*scheme.input_format, scheme.input_granularity, scheme.input_tile,
+                 scheme.input_dynamic);
+}
+
+Json KeptLinears(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
+                 const std::map<std::string, std::string>& merged) {
+  std::vector<const Layer*> others;
+  Json names = Json::array();
+  bool head_found = false;
+  for (size_t i = 0; i < source.layers().size(); ++i) {
+    const Layer& layer = source.layers()[i];
+    const bool is_head = layer.option == "lm_head";
+    head_found |= is_head;
+    if (layer.op != "Linear" || layers.contains(static_cast<int>(i))) continue;
+    if (is_head) {
+      names.push_back(layer.name);
+    } else {
+      others.push_back(&layer);
+    }
+  }
+  if (!head_found && source.tied()) names.push_back("lm_head");
+  for (const std::string& name : LinearNames(others)) names.push_back(name);
+  for (const std::string& name : MergedNamesOf(others, merged)) names.push_back(name);
+  return names;
+}
+
+std::string ConfigText(const Checkpoint& source, const Json& quantization) {
   Json config = Json::object();
   if (source.has_config()) {
     const std::filesystem::path path = source.path() / "config.json";
     config = ParseJson<Json>(ReadFile(path), path.string());
   }
-  if (layers.empty()) {
+  if (quantization.is_null()) {
     config.erase("quantization_config");
   } else {
-    config["quantization_config"] = QuantizationConfig(source, layers, kv_cache);
+    config["quantization_config"] = quantization;
   }
   return config.dump(2) + "\n";
+}
+
+std::string QuantizedConfigText(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
+                                const NumberFormat* cache_format) {
+  if (layers.empty() && cache_format == nullptr) return ConfigText(source, nullptr);
+  return ConfigText(source, QuantizationConfig(source, layers, cache_format));
 }
 
 }  // namespace hif8

@@ -26,10 +26,13 @@ struct LayerScheme {
   bool operator==(const LayerScheme&) const = default;
 };
 
+// Returns the type that config.json names for what is not quantized; BF16 where it names none.
+DType OwnDType(const ModelConfig& config);
+
 // Returns the text of config.json: the source's, everything in its order, with the
 // quantization_config for these layers (by index into layers()) in the place of its own or at the
-// end; without any when `layers` is empty. `kv_cache`: the cache has static scales.
+// end; without any where nothing is quantized. `cache_format`: the cache's; null: it is none.
 std::string QuantizedConfigText(const Checkpoint& source, const std::map<int, LayerScheme>& layers,
-                                bool kv_cache);
+                                const NumberFormat* cache_format);
 
 }  // namespace hif8

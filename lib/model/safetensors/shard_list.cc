@@ -1,6 +1,7 @@
 #include "lib/model/safetensors/shard_list.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <system_error>
 #include <unordered_map>
@@ -20,6 +21,22 @@ constexpr std::string_view kIndexExtension = ".safetensors.index.json";
 constexpr std::string_view kUsualName = "model.safetensors";
 
 bool InTopFolder(const std::string& name) { return name.find('/') == std::string::npos; }
+
+// Weights in floats beside the shards: loaders take some of them before the shards
+// (model.safetensors, consolidated*), or any file that torch.save wrote, but for those of a
+// training that are no weights.
+bool IsStrayWeights(std::string_view name) {
+  constexpr std::string_view kOriginal = "original/";
+  static constexpr std::array<std::string_view, 7> kOfTraining = {
+      "training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.bin",
+      "scheduler.pt",      "scaler.pt",     "rng_state.pth"};
+  if (name.starts_with(kOriginal)) name.remove_prefix(kOriginal.size());
+  if (name.find('/') != std::string_view::npos) return false;
+  if (std::find(kOfTraining.begin(), kOfTraining.end(), name) != kOfTraining.end()) return false;
+  if (name.ends_with(".index.json")) name.remove_suffix(std::string_view(".index.json").size());
+  if (name.ends_with(kExtension)) return name == kUsualName || name.starts_with("consolidated");
+  return name.ends_with(".bin") || name.ends_with(".pth") || name.ends_with(".pt");
+}
 
 std::string ChooseIndex(const std::vector<std::string>& files, const fs::path& folder) {
   std::vector<std::string> found;
@@ -193,11 +210,16 @@ ShardList FindShards(const fs::path& path) {
     const bool is_shard = std::any_of(
         list.shards.begin(), list.shards.end(),
         [&](const auto& shard) { return InTopFolder(name) && shard->path().filename() == name; });
-    if (!is_shard && name != list.index_name && name != "config.json") {
-      list.side_files.push_back(name);
-      if (!list.index_name.empty() && InTopFolder(name) && name.ends_with(kExtension)) {
-        list.notices.push_back("'" + name + "' is named by no index: copied as it is");
-      }
+    if (is_shard || name == list.index_name || name == "config.json") continue;
+    if (IsStrayWeights(name)) {
+      list.notices.push_back("'" + name +
+                             "' holds weights beside the checkpoint's own, which a loader may "
+                             "prefer: left out");
+      continue;
+    }
+    list.side_files.push_back(name);
+    if (!list.index_name.empty() && InTopFolder(name) && name.ends_with(kExtension)) {
+      list.notices.push_back("'" + name + "' is named by no index: copied as it is");
     }
   }
   return list;

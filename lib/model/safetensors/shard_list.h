@@ -14,8 +14,10 @@ namespace hif8 {
 
 struct ShardList {
   std::vector<std::shared_ptr<const SafetensorsFile>> shards;  // sorted by name, opened and checked
-  std::string index_name;               // file name of the index, empty when there is none
-  std::vector<std::string> side_files;  // every other file below the folder, relative, sorted
+  std::string index_name;  // file name of the index, empty when there is none
+  // Every other file below the folder, relative, sorted; without other weights in floats, which
+  // loaders may take in the place of the shards.
+  std::vector<std::string> side_files;
   std::map<std::string, std::string> shard_of;          // tensor -> file, as the index has it
   std::unordered_set<const SafetensorsEntry*> ignored;  // in a shard other than shard_of's
   std::vector<std::string> notices;  // what a user should know, one sentence each

@@ -11,8 +11,11 @@
 
 #include "lib/core/error.h"
 #include "lib/core/input_file.h"
+#include "lib/model/safetensors/fused_modules.h"
+#include "lib/model/safetensors/layout.h"
 #include "lib/model/safetensors/model_config.h"
 #include "lib/model/safetensors/output_layout.h"
+#include "lib/model/safetensors/quantization_config.h"
 #include "lib/model/safetensors/shard_list.h"
 #include "lib/model/safetensors/stored_scales.h"
 #include "lib/model/safetensors/tensor_roles.h"
@@ -24,10 +27,15 @@ namespace {
 constexpr std::string_view kPacked = "_packed";
 
 // What a quantized module or attention has besides its codes.
-constexpr std::array<std::string_view, 11> kParts = {
-    ".weight_scale", ".weight_scale_inv", ".weight_global_scale", ".input_scale",
-    ".k_scale",      ".v_scale",          ".input_global_scale",  ".output_scale",
-    ".k_rope_scale", ".kv_latent_scale",  ".weight_shape"};
+constexpr std::array<std::string_view, 17> kParts = {
+    ".weight_scale",      ".weight_scale_inv", ".weight_shape", ".weight_offset",
+    ".input_scale",       ".input_offset",     ".quant_bias",   ".deq_scale",
+    ".output_scale",      ".k_scale",          ".v_scale",      ".kv_latent_scale",
+    ".k_rope_scale",      ".ckv_scale",        ".scale",        ".weight_global_scale",
+    ".input_global_scale"};
+// Those that belong to a module only where it has codes.
+constexpr std::array<std::string_view, 5> kPartsOfCodes = {".weight_", ".input_", ".quant_bias",
+                                                           ".deq_scale", ".scale"};
 
 struct Source {
   const SafetensorsFile* shard = nullptr;
@@ -65,6 +73,7 @@ class StoredCheckpoint : public StoredModel {
     const Source& source = sources_[index];
     Tensor stored = source.shard->Read(*source.entry);
     const StoredTensor& tensor = tensors_[index];
+    if (scaled_biases_ && IsScaledBias(tensor)) return ScaledBias(tensor, stored.view);
     if (tensor.format.empty() || stored.view.bytes() == tensor.size()) return stored;
     std::byte* bytes = nullptr;  // two codes a byte
     Tensor codes = Tensor::Allocate(DType::kU8, tensor.shape, &bytes);
@@ -97,10 +106,11 @@ class StoredCheckpoint : public StoredModel {
     const bool folder = std::filesystem::is_directory(path_);
     const std::filesystem::path file = (folder ? path_ : path_.parent_path()) / "config.json";
     if (!std::filesystem::exists(file)) return;
-    const ModelConfig quantization =
-        ModelConfig::Parse(ReadFile(file, kMaxSettingsBytes), file.string())
-            .Object("quantization_config");
+    const ModelConfig config = ModelConfig::Parse(ReadFile(file, kMaxSettingsBytes), file.string());
+    own_dtype_ = OwnDType(config);
+    const ModelConfig quantization = config.Object("quantization_config");
     plain_format_ = quantization.String("number_format", plain_format_);
+    scaled_biases_ = quantization.String("layout", "") == NameOf(LayoutKind::kCann);
     edges_ = quantization.Integers("weight_block_size", {});
   }
 
@@ -113,9 +123,14 @@ class StoredCheckpoint : public StoredModel {
   bool IsPart(const std::string& name) const {
     for (const std::string_view suffix : kParts) {
       if (!name.ends_with(suffix)) continue;
+      const bool of_codes =
+          std::any_of(kPartsOfCodes.begin(), kPartsOfCodes.end(),
+                      [&](std::string_view beginning) { return suffix.starts_with(beginning); });
+      if (!of_codes) return true;
       const std::string module = name.substr(0, name.size() - suffix.size());
-      if (!suffix.starts_with(".weight") && !suffix.starts_with(".input")) return true;
-      return Find(module + ".weight") != nullptr || Find(module + ".weight_packed") != nullptr;
+      const Source* const weight = Find(module + ".weight");
+      if (weight == nullptr) return Find(module + ".weight_packed") != nullptr;
+      return suffix != ".scale" || !IsFloat(weight->entry->dtype);
     }
     for (const std::string_view suffix : {"_global_scale", "_scale"}) {
       if (!name.ends_with(suffix)) continue;
@@ -125,11 +140,38 @@ class StoredCheckpoint : public StoredModel {
     return false;
   }
 
-  const Source* ScalesOf(const std::string& name) const {
+  // Ascend's converter and FP8 in its loader have X.scale.
+  const Source* ScalesOf(const std::string& name, DType dtype) const {
     for (const char* suffix : {"_scale_inv", "_scale"}) {
       if (const Source* found = Find(name + suffix)) return found;
     }
-    return nullptr;
+    return name.ends_with(".weight") && !IsFloat(dtype) ? Find(Renamed(name, "scale")) : nullptr;
+  }
+
+  // Layout cann divides the bias of a layer by the scales of its weight where that is in U8.
+  const Source* WeightOfBias(const std::string& name) const {
+    return name.ends_with(".bias") ? Find(Renamed(name, "weight")) : nullptr;
+  }
+  bool IsScaledBias(const StoredTensor& tensor) const {
+    const Source* const weight = WeightOfBias(tensor.name);
+    if (weight == nullptr || weight->entry->dtype != DType::kU8) return false;
+    const Source* const scales = ScalesOf(weight->entry->name, DType::kU8);
+    return scales != nullptr && IsFloat(tensor.dtype) && IsFloat(scales->entry->dtype) &&
+           tensor.size() % std::max<size_t>(ElementCount(scales->entry->shape), 1) == 0;
+  }
+  // What it was, in the type that config.json names.
+  Tensor ScaledBias(const StoredTensor& tensor, const TensorView& stored) const {
+    const Source* const source = ScalesOf(Renamed(tensor.name, "weight"), DType::kU8);
+    const Tensor scale = source->shard->Read(*source->entry);
+    std::vector<float> scales(scale.view.size());
+    ConvertToFloat(scale.view.dtype, scale.view.data, scales.size(), scales.data());
+    std::vector<float> values(stored.size());
+    ConvertToFloat(stored.dtype, stored.data, values.size(), values.data());
+    for (size_t i = 0; i < values.size(); ++i) values[i] *= scales[i % scales.size()];
+    std::byte* bytes = nullptr;
+    Tensor bias = Tensor::Allocate(own_dtype_, tensor.shape, &bytes);
+    ConvertFromFloat(own_dtype_, values.data(), values.size(), bytes);
+    return bias;
   }
 
   void Add(const Source& source) {
@@ -138,9 +180,12 @@ class StoredCheckpoint : public StoredModel {
     tensor.shape = source.entry->shape;
     tensor.dtype = source.entry->dtype;
     tensor.bytes = source.entry->bytes();
-    const bool packed = tensor.name.ends_with(kPacked) && tensor.dtype == DType::kU8;
+    bool packed = tensor.name.ends_with(kPacked) && tensor.dtype == DType::kU8;
     if (packed) tensor.name.erase(tensor.name.size() - kPacked.size());
-    const Source* scales = ScalesOf(tensor.name);
+    const Source* scales = ScalesOf(tensor.name, tensor.dtype);
+    // Bytes with scales that are powers of two are no other format's.
+    packed |= scales != nullptr && !IsFloat(scales->entry->dtype) &&
+              (tensor.dtype == DType::kU8 || tensor.dtype == DType::kI8);
     if (packed && !tensor.shape.empty()) tensor.shape.back() *= 2;
     if (scales != nullptr) {
       SetCodes(packed, *scales, &tensor);
@@ -189,6 +234,8 @@ class StoredCheckpoint : public StoredModel {
   ShardList files_;
   std::string plain_format_;    // of codes whose type says nothing
   std::vector<int64_t> edges_;  // of tiles, those that config.json names first
+  DType own_dtype_ = DType::kBF16;
+  bool scaled_biases_ = false;
   uint64_t file_bytes_ = 0;
   std::unordered_map<std::string, Source> entries_;
   std::vector<StoredTensor> tensors_;

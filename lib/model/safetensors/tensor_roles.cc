@@ -31,6 +31,7 @@ TensorRole RoleOfMatrix(std::string_view module) {
   const std::string_view last = LastComponent(module);
   // Blocks for multi-token prediction have a head of their own.
   if (IsOneOf(last, kHeads) || module.ends_with("shared_head.head")) return TensorRole::kHead;
+  if (module == "head" || (module.starts_with("mtp.") && last == "head")) return TensorRole::kHead;
   if (IsOneOf(last, kRouters)) return TensorRole::kRouter;
   if (IsOneOf(last, kEmbeddings) || Contains(last, "embed")) return TensorRole::kEmbedding;
   if (Contains(last, "norm")) return TensorRole::kOther;

@@ -6,12 +6,23 @@
 
 #include "lib/core/error.h"
 #include "lib/core/input_file.h"
+#include "lib/model/safetensors/fused_modules.h"
 #include "lib/model/safetensors/output_layout.h"
 #include "lib/model/stored_model.h"
 #include "lib/numeric/packed_codes.h"
 
 namespace hif8 {
-namespace {}  // namespace
+namespace {
+
+// The names that a layout may give the codes and the scales of a weight, in the order of search.
+std::vector<std::string> CodesNames(const std::string& weight) {
+  return {PackedName(weight), weight};
+}
+std::vector<std::string> ScaleNames(const std::string& weight) {
+  return {WeightScaleName(weight), Renamed(weight, "scale")};
+}
+
+}  // namespace
 
 WrittenCheckpoint::WrittenCheckpoint(std::shared_ptr<const Checkpoint> source,
                                      const std::filesystem::path& folder)
@@ -39,14 +50,14 @@ const SafetensorsEntry* WrittenCheckpoint::Find(const std::string& name,
   return nullptr;
 }
 
-Tensor WrittenCheckpoint::ReadTensor(const std::string& name) const {
-  const SafetensorsFile* shard = nullptr;
-  const SafetensorsEntry* entry = Find(name, &shard);
-  if (entry == nullptr) {
-    throw ModelError("the written checkpoint has no tensor '" + name + "'",
-                     "run hif8-calibrate again with --force", folder_.string());
+Tensor WrittenCheckpoint::ReadTensor(const std::vector<std::string>& names) const {
+  for (const std::string& name : names) {
+    const SafetensorsFile* shard = nullptr;
+    const SafetensorsEntry* entry = Find(name, &shard);
+    if (entry != nullptr) return shard->Read(*entry);
   }
-  return shard->Read(*entry);
+  throw ModelError("the written checkpoint has no tensor '" + names.back() + "'",
+                   "run hif8-calibrate again with --force", folder_.string());
 }
 
 void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& formats,
@@ -56,14 +67,13 @@ void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& 
   const size_t row = RowSize(shape);
   const size_t first = static_cast<size_t>(begin) * row;
   const size_t count = static_cast<size_t>(end - begin) * row;
-  const SafetensorsFile* shard = nullptr;
-  const bool packed = Find(PackedName(name), &shard) != nullptr;
-  const TensorView tensor = ReadTensor(packed ? PackedName(name) : name).view;
+  const TensorView tensor = ReadTensor(CodesNames(name)).view;
+  const bool packed = !IsFloat(tensor.dtype) && tensor.shape != shape;
   if (IsFloat(tensor.dtype)) {
     const std::byte* from = tensor.data + first * DTypeSize(tensor.dtype);
     return ConvertToFloat(tensor.dtype, from, count, values);
   }
-  const TensorView stored = ReadTensor(WeightScaleName(name)).view;
+  const TensorView stored = ReadTensor(ScaleNames(name)).view;
   const CodesInFile codes_in_file{tensor.dtype, packed, stored.dtype, number_format_};
   const NumberFormat* format = FindFormat(formats, codes_in_file);
   TileLayout layout;
@@ -71,9 +81,10 @@ void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& 
     throw ModelError("codes and scales of '" + name + "' are not what was written",
                      "run hif8-calibrate again with --force", folder_.string());
   }
+  const SafetensorsFile* shard = nullptr;
   const bool global = Find(GlobalScaleName(name), &shard) != nullptr;
   const std::vector<float> scales = ScaleNumbers(
-      *format, stored, global ? ReadTensor(GlobalScaleName(name)).view : kNoGlobalScale);
+      *format, stored, global ? ReadTensor({GlobalScaleName(name)}).view : kNoGlobalScale);
   const auto* bytes = reinterpret_cast<const uint8_t*>(tensor.data);
   std::span<const uint8_t> codes(bytes + (packed ? 0 : first), count);
   std::vector<uint8_t> unpacked;
@@ -89,22 +100,24 @@ void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& 
 
 WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& name,
                                 const NumberFormat& format, const TileLayout& layout) {
-  const auto read = [&](const std::string& tensor) {
-    const SafetensorsEntry* entry = file.Find(tensor);
-    if (entry == nullptr) {
-      throw ModelError("the written file has no tensor '" + tensor + "'",
-                       "run hif8-calibrate again with --force", file.path().string());
+  const auto read = [&](const std::vector<std::string>& names) {
+    for (const std::string& tensor : names) {
+      const SafetensorsEntry* entry = file.Find(tensor);
+      if (entry != nullptr) return file.Read(*entry);
     }
-    return file.Read(*entry);
+    throw ModelError("the written file has no tensor '" + names.back() + "'",
+                     "run hif8-calibrate again with --force", file.path().string());
   };
+  const Tensor codes = read(CodesNames(name));
+  const Tensor scales = read(ScaleNames(name));
   const bool packed = format.packed();
-  const Tensor codes = read(packed ? PackedName(name) : name);
-  const Tensor scales = read(WeightScaleName(name));
+  // Scales that stand for several runs of rows are repeated in the file.
+  const size_t repeats = scales.view.size() / std::max<size_t>(layout.scale_count(), 1);
   const size_t columns = layout.shape.empty() ? 1 : static_cast<size_t>(layout.shape.back());
   const size_t bytes = packed
                            ? layout.size() / std::max<size_t>(columns, 1) * PackedRowBytes(columns)
                            : layout.size();
-  if (codes.view.bytes() != bytes || scales.view.size() != layout.scale_count() ||
+  if (codes.view.bytes() != bytes || scales.view.size() != repeats * layout.scale_count() ||
       !AreScales(format, scales.view.dtype)) {
     throw ModelError("codes " + ShapeText(codes.view.shape) + " and scales " +
                          ShapeText(scales.view.shape) + " of '" + name + "' do not fit the plan",
@@ -114,8 +127,9 @@ WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& 
   EncodedWeight encoded;
   encoded.format = format.name();
   encoded.layout = layout;
-  encoded.scales =
-      ScaleNumbers(format, scales.view, global ? read(GlobalScaleName(name)).view : kNoGlobalScale);
+  encoded.scales = ScaleNumbers(format, scales.view,
+                                global ? read({GlobalScaleName(name)}).view : kNoGlobalScale);
+  encoded.scales.resize(layout.scale_count());
   const auto* data = reinterpret_cast<const uint8_t*>(codes.view.data);
   if (packed) {
     encoded.codes.resize(layout.size());

@@ -28,10 +28,10 @@ class WrittenCheckpoint {
   // floats.
   void ReadRows(const std::string& name, const FormatRegistry& formats, int64_t begin, int64_t end,
                 float* values) const;
-  // A tensor of the written folder as stored. Throws kModel when there is none of that name.
-  Tensor ReadTensor(const std::string& name) const;
 
  private:
+  // Returns the first of these tensors that is there, as stored. Throws kModel when none is.
+  Tensor ReadTensor(const std::vector<std::string>& names) const;
   const SafetensorsEntry* Find(const std::string& name, const SafetensorsFile** shard) const;
 
   std::shared_ptr<const Checkpoint> source_;
