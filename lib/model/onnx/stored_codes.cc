@@ -215,11 +215,11 @@ bool FindType(const OnnxModel::Impl& model, const Uses& uses, int scope,
     if (stored->rounding->scales == nullptr) return false;
   }
   stored->type = FindCodeType(type);
-  if (stored->type == nullptr || stored->scales == nullptr) {
-    stored->problem = TypeProblem(*stored, type);
-  } else if (const NumberFormat* format = FormatOf(operand, *stored, formats)) {
+  const bool complete = stored->type != nullptr && stored->scales != nullptr;
+  const NumberFormat* format = complete ? FormatOf(operand, *stored, formats) : nullptr;
+  if (format != nullptr) {
     stored->format = format->name();
-  } else if (stored->type->bits <= 8) {
+  } else if (!complete || stored->type->bits <= 8) {
     stored->problem = TypeProblem(*stored, type);
   }
   return true;
