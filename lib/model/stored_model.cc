@@ -33,7 +33,7 @@ bool FindTiles(const Shape& codes, const Shape& scales, std::span<const int64_t>
     if (shape[i] == codes[i]) {
       tiles->tile[i] = 1;
     } else if (shape[i] != 1) {
-      const auto fits = [&](int64_t edge) { return (codes[i] + edge - 1) / edge == shape[i]; };
+      const auto fits = [&](int64_t edge) { return (codes[i] - 1) / edge + 1 == shape[i]; };
       const auto edge = std::ranges::find_if(edges, fits);
       if (edge == edges.end()) return false;
       tiles->tile[i] = *edge;

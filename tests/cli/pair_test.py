@@ -16,7 +16,8 @@ import unittest
 import numpy as np
 from pair_case import MODELS, ROOT, PairCase, onnx_model
 from plain_files import floats, read_file, sqnr, write_file
-from plain_formats import E2M1, E4M3, nearest
+from plain_formats import E2M1, nearest
+from plain_formats import E4M3 as E4M3_CODES
 
 LAYER = "model.layers.1.mlp.up_proj"
 
@@ -272,8 +273,8 @@ class Fp8Pair(PairCase):
         tensors, decoded = {}, {}
         for name, w in self.weights.items():
             global_scale = f4(f4(448 * 6) / f4(np.abs(w).max()))
-            scales = nearest(E4M3, (self.amax(name, 1, 16) / f4(6) * global_scale).astype("f8"))
-            wide = np.repeat(E4M3[scales].astype(f4) / global_scale, 16, 1)
+            scales = nearest(E4M3_CODES, (self.amax(name, 1, 16) / f4(6) * global_scale).astype("f8"))
+            wide = np.repeat(E4M3_CODES[scales].astype(f4) / global_scale, 16, 1)
             codes = nearest(E2M1, np.clip((w / wide).astype("f8"), -6, 6))
             decoded[name] = (E2M1[codes] * wide).astype(f4)
             tensors[name + "_packed"] = ("U8", [160, 72], (codes[:, ::2] | codes[:, 1::2] << 4).astype("u1").tobytes())

@@ -49,8 +49,8 @@ void CheckCall(const onnx::NodeProto& node, const NodeContext& context) {
   const bool ours = !format.empty() && !format.starts_with("onnx");
   if (ours &&
       (node.op_type() == kDequantizeFunction || node.op_type() == kQuantizeDequantizeFunction)) {
-    // Formats with a number for the whole tensor have one more.
-    CheckCount(node, "inputs", node.input_size(), 2, 3, context.where);
+    const int most = node.op_type() == kDequantizeFunction ? 3 : 2;  // with a global scale
+    CheckCount(node, "inputs", node.input_size(), 2, most, context.where);
     CheckCount(node, "outputs", node.output_size(), 1, 1, context.where);
   }
   if (context.called == nullptr) return;

@@ -135,8 +135,8 @@ bool IsCodeTensor(const onnx::TensorProto& tensor) {
   return FindCodeType(tensor.data_type()) != nullptr;
 }
 
-// Types that can be decoded together.
-bool TypesFit(const StoredCodes& stored) {
+// Types that can be decoded together; `format`: of a function that is known here.
+bool TypesFit(const StoredCodes& stored, const NumberFormat* format) {
   const onnx::TensorProto& codes = *stored.codes;
   const onnx::TensorProto& scales = *stored.scales;
   if (stored.rounding && !IsFloatTensor(codes)) return false;
@@ -145,7 +145,8 @@ bool TypesFit(const StoredCodes& stored) {
     if (number == nullptr) continue;
     if (!IsFloatTensor(*number) || ElementCount(TensorShape(*number)) != 1) return false;
   }
-  return IsFloatTensor(scales) || AreExponents(stored) || AreScaleCodes(stored) ||
+  if (AreScaleCodes(stored)) return format == nullptr || format->ScalesFollowAmax();
+  return IsFloatTensor(scales) || AreExponents(stored) ||
          (stored.factor != nullptr && IsCodeTensor(scales));
 }
 
@@ -158,8 +159,8 @@ bool Matches(const onnx::TensorProto* zero_points, size_t scales) {
 
 // Which codes share a scale. False when shapes or types do not fit together.
 bool FindLayout(const QuantizedOperand& operand, const Shape& shape,
-                std::map<int64_t, int64_t> edges, StoredCodes* stored) {
-  if (!TypesFit(*stored)) return false;
+                std::map<int64_t, int64_t> edges, const NumberFormat* format, StoredCodes* stored) {
+  if (!TypesFit(*stored, format)) return false;
   const Shape scales = TensorShape(*stored->scales);
   const size_t count = ElementCount(scales);
   std::optional<int64_t> axis = operand.axis;
@@ -214,11 +215,11 @@ bool FindType(const OnnxModel::Impl& model, const Uses& uses, int scope,
     if (stored->rounding->scales == nullptr) return false;
   }
   stored->type = FindCodeType(type);
-  if (stored->type == nullptr || stored->scales == nullptr) {
-    stored->problem = TypeProblem(*stored, type);
-  } else if (const NumberFormat* format = FormatOf(operand, *stored, formats)) {
+  const bool complete = stored->type != nullptr && stored->scales != nullptr;
+  const NumberFormat* format = complete ? FormatOf(operand, *stored, formats) : nullptr;
+  if (format != nullptr) {
     stored->format = format->name();
-  } else if (stored->type->bits <= 8) {
+  } else if (!complete || stored->type->bits <= 8) {
     stored->problem = TypeProblem(*stored, type);
   }
   return true;
@@ -248,16 +249,17 @@ std::optional<StoredCodes> Find(const OnnxModel::Impl& model, const Uses& uses, 
   stored.names = NamesOf(operand.names);
   if (!written.weight.empty()) stored.names = {written.weight};
   Shape shape = TensorShape(*stored.codes);
+  const NumberFormat* format = nullptr;
   if (!FormatOfDomain(node.domain()).empty()) {
     stored.format = written.format;
-    const NumberFormat* format = formats.Find(stored.format);
+    format = formats.Find(stored.format);
     stored.packed = format != nullptr && format->packed();
     if (stored.packed && !shape.empty()) shape.back() = UnpackedColumns(model, scope, node, shape);
   } else if (!FindType(model, uses, scope, operand, formats, &stored)) {
     return std::nullopt;
   }
   stored.layout = TileLayout::PerTensor(shape);
-  if (stored.problem.empty() && !FindLayout(operand, shape, scales.edges, &stored)) {
+  if (stored.problem.empty() && !FindLayout(operand, shape, scales.edges, format, &stored)) {
     stored.problem =
         "codes " + TensorText(*stored.codes) + " do not fit scales " + TensorText(*stored.scales);
   }

@@ -8,7 +8,7 @@ bool AreScales(const NumberFormat& format, DType dtype) {
   if (!format.ScalesFollowAmax()) return IsFloat(dtype);
   const NumberFormat* codes = format.storage().scale_format;
   if (codes != nullptr) return dtype == codes->storage().dtype;
-  return dtype == DType::kU8 || dtype == DType::kF8E8M0;  // the same bytes
+  return dtype == DType::kU8 || dtype == DType::kF8E8M0;
 }
 
 std::vector<float> ScaleNumbers(const NumberFormat& format, const TensorView& stored,
@@ -26,9 +26,9 @@ std::vector<float> ScaleNumbers(const NumberFormat& format, const TensorView& st
 
 bool CodesInFile::operator()(const NumberFormat& format) const {
   const bool named = packed || codes != DType::kU8;
-  // Two codes in a byte are of no sign.
-  const DType bytes = packed && codes == DType::kI8 ? DType::kU8 : codes;
-  return bytes == format.storage().dtype && packed == format.packed() &&
+  // Two codes are a byte, of whichever type.
+  const DType type = packed && codes == DType::kI8 ? DType::kU8 : codes;
+  return type == format.storage().dtype && packed == format.packed() &&
          AreScales(format, scales) && (named || format.name() == unnamed);
 }
 
