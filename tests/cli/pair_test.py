@@ -16,7 +16,8 @@ import unittest
 import numpy as np
 from pair_case import MODELS, ROOT, PairCase, onnx_model
 from plain_files import floats, read_file, sqnr, write_file
-from plain_formats import E2M1, E4M3, nearest
+from plain_formats import E2M1, nearest
+from plain_formats import E4M3 as E4M3_TABLE
 
 LAYER = "model.layers.1.mlp.up_proj"
 
@@ -271,9 +272,9 @@ class Fp8Pair(PairCase):
         f4 = np.float32
         tensors, decoded = {}, {}
         for name, w in self.weights.items():
-            global_scale = f4(448 * 6) / np.abs(w).max()
-            scales = nearest(E4M3, (self.amax(name, 1, 16) / f4(6) * global_scale).astype("f8"))
-            wide = np.repeat(E4M3[scales].astype(f4) / global_scale, 16, 1)
+            global_scale = f4(f4(448 * 6) / np.abs(w).max())
+            scales = nearest(E4M3_TABLE, (self.amax(name, 1, 16) / f4(6) * global_scale).astype("f8"))
+            wide = np.repeat(E4M3_TABLE[scales].astype(f4) / global_scale, 16, 1)
             codes = nearest(E2M1, np.clip((w / wide).astype("f8"), -6, 6))
             decoded[name] = (E2M1[codes] * wide).astype(f4)
             tensors[name + "_packed"] = ("U8", [160, 72], (codes[:, ::2] | codes[:, 1::2] << 4).astype("u1").tobytes())
@@ -282,7 +283,7 @@ class Fp8Pair(PairCase):
             tensors[name[: -len("weight")] + "input_global_scale"] = ("F32", [1], f4(3).tobytes())
         for planted in (False, True):
             if planted:  # the number of one tensor as another program has it, which multiplies by it
-                tensors[name + "_global_scale"] = ("F32", [1], (1 / global_scale).tobytes())
+                tensors[name + "_global_scale"] = ("F32", [1], f4(1 / global_scale).tobytes())
             write_file(self.file, tensors)
             report, _ = self.report(self.original, self.folder / "q")
             self.assertEqual(([], planted), (report["unmatched"], len(report["run"]["warnings"]) == 1))
