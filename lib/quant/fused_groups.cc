@@ -57,8 +57,10 @@ std::string KeptWith(const std::string& layer, const std::string& reason) {
 std::string Complete(const Model& model, const std::vector<size_t>& module, const Decide& decide,
                      std::vector<LayerDecision>* decisions) {
   std::vector<std::string> names;
-  for (const size_t i : module) names.push_back(model.layers()[i].name);
   std::vector<LayerDecision> together;
+  names.reserve(module.size());
+  together.reserve(module.size());
+  for (const size_t i : module) names.push_back(model.layers()[i].name);
   for (const size_t i : module) together.push_back(decide(i, names));
   // One that stays by itself, for the same reason.
   size_t kept = module.size();

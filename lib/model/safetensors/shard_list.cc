@@ -205,7 +205,7 @@ ShardList FindShards(const fs::path& path) {
     throw adapter ? AdapterError(path) : NoModel(path, files);
   }
   if (IsAdapter(list)) throw AdapterError(path);
-  Owners{&list};
+  const Owners owners(&list);
   for (const std::string& name : files) {
     const bool is_shard = std::any_of(
         list.shards.begin(), list.shards.end(),

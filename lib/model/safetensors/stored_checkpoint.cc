@@ -214,7 +214,9 @@ class StoredCheckpoint : public StoredModel {
 
   void SetCodes(bool packed, const Source& scales, StoredTensor* tensor) const {
     const DType scale_type = scales.entry->dtype;
-    const CodesInFile codes{tensor->dtype, packed, scale_type, plain_format_};
+    // Bytes and powers of two have several types in files of others.
+    const CodesInFile codes{packed ? DType::kU8 : tensor->dtype, packed,
+                            scale_type == DType::kF8E8M0 ? DType::kU8 : scale_type, plain_format_};
     const NumberFormat* format = FindFormat(formats_, codes);
     tensor->bytes += scales.entry->bytes();
     if (const Source* global = Find(GlobalScaleName(tensor->name))) {
