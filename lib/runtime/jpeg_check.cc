@@ -44,12 +44,13 @@ class Segments {
 };
 
 // `rest` begins with the segment of that length. The decoder reads a table whole even where its
-// segment ends earlier.
+// segment or the file ends earlier.
 void CheckTables(std::span<const std::byte> rest, size_t length, const std::string& where) {
-  for (size_t at = 2; at < length && rest.size() >= at + 1 + kLengths;) {
+  for (size_t at = 2; at < length && rest.size() > at + 1;) {
     size_t codes = 0;
-    for (const std::byte count : rest.subspan(at + 1, kLengths))
+    for (const std::byte count : rest.subspan(at + 1, std::min(kLengths, rest.size() - at - 1))) {
       codes += std::to_integer<size_t>(count);
+    }
     if (codes > kMostCodes) {
       throw ModelError("a Huffman table of a JPEG image has at most 256 codes, found one of " +
                            std::to_string(codes),

@@ -66,6 +66,12 @@ class Planner {
   size_t Found(size_t i) const { return static_cast<size_t>(shapes_[i][0]); }
   size_t Wanted(size_t i) const { return static_cast<size_t>(inputs_[i].shape[0]); }
 
+  // Arrays without values can have any number of rows, which are no samples.
+  bool HaveValues(const std::vector<size_t>& inputs) const {
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](size_t i) { return ElementCount(shapes_[i]) > 0; });
+  }
+
   [[noreturn]] void Fail(size_t i, const std::string& expected) const {
     throw ModelError("input '" + inputs_[i].name + "': expected " + expected + ", found shape " +
                          ShapeText(shapes_[i]),
@@ -83,6 +89,7 @@ class Planner {
     for (const size_t i : larger_) {
       if (Wanted(i) == 0 || Found(i) == 0) Fail(i, "a leading dimension that is not 0");
     }
+    if (!HaveValues(larger_)) Fail(larger_[0], "values in its rows");
     const bool one_batch = OneFixedBatch();
     const size_t lead = larger_[0];
     plan_.batch = one_batch ? Wanted(lead) : 1;
@@ -125,7 +132,7 @@ class Planner {
     const size_t n = Found(free_[0]);
     const bool agree =
         std::all_of(free_.begin(), free_.end(), [&](size_t i) { return Found(i) == n; });
-    if (leading_ == LeadingDimension::kWhole || n == 0 || !agree) return false;
+    if (leading_ == LeadingDimension::kWhole || !HaveValues(free_) || !agree) return false;
     return leading_ == LeadingDimension::kBatch || LooksLikeBatch(n);
   }
 

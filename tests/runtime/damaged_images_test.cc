@@ -56,6 +56,16 @@ TEST(DamagedImages, HuffmanTableBeyondItsSegment) {
   EXPECT_THAT(Problem(dir / "a.jpg"), HasSubstr("found one of 3840"));
 }
 
+TEST(DamagedImages, HuffmanTableThatEndsWithTheFile) {
+  const TempFolder dir;
+  std::string jpeg = Jpeg(dir);
+  // Three of sixteen counts; the decoder takes the others for 0.
+  jpeg.resize(FirstCounts(jpeg) + 3);
+  jpeg.replace(jpeg.size() - 3, 3, "\x01\xd5\xf8");
+  WriteBytes(dir / "a.jpg", jpeg);
+  EXPECT_THAT(Problem(dir / "a.jpg"), HasSubstr("found one of 462"));
+}
+
 TEST(DamagedImages, HuffmanTableAfterImageData) {
   const TempFolder dir;
   std::string jpeg = Jpeg(dir);

@@ -325,6 +325,15 @@ TEST_F(DatasetTest, SafetensorsByName) {
   EXPECT_THAT(All(*data), ElementsAre(ElementsAre(1, 2), ElementsAre(3, 4)));
 }
 
+TEST_F(DatasetTest, RowsWithoutValuesAreNoSamples) {
+  WriteBytes(dir_ / "a.npy", NpyBytes("<f4", {2147483647, 0}, ""));
+  EXPECT_EQ(Open(dir_ / "a.npy", {Value("x", {-1, 0})})->runs(), 1u);
+  EXPECT_THAT(Caught([&] {
+                Open(dir_ / "a.npy", {Value("x", {1, 0})});
+              }).message(),
+              HasSubstr("expected values in its rows, found shape [2147483647, 0]"));
+}
+
 TEST_F(DatasetTest, NothingToRead) {
   const std::vector<GraphValue> inputs = {Value("x", {1, 2})};
   EXPECT_THAT(Caught([&] { Open(dir_.string(), inputs); }).message(), HasSubstr("empty"));
