@@ -129,7 +129,7 @@ onnx::NodeProto WeightCodes::Dequantize(const Site& site, const std::string& cod
 
 void WeightCodes::Store(int scope, const std::string& stored, const EncodedWeight& encoded,
                         const Weight& weight, const std::string& value) {
-  Site site{scope, stored, encoded, weight, formats_.Get(encoded.format), {}};
+  Site site{scope, stored, encoded, weight, formats_.Get(encoded.format), {}, {}};
   site.shapes = ShapesFor(weight.shape, encoded.layout, site.format.packed());
   const int64_t opset = site.format.storage().onnx_opset;
   if (opset > 0 && StandardOpset(edit_.model()) >= opset) site.axis = ScaleAxis(site.shapes);
