@@ -43,6 +43,8 @@ def prescribed_tile(name, is_weight):
     """The tile of a format that says so itself, else nothing."""
     if name in EMAX:
         return 1, 32
+    if name == "nvfp4":
+        return 1, 16
     return (128 if is_weight else 1, 128) if name == "fp8_e4m3_block" else None
 
 

@@ -2,30 +2,31 @@
 
 import time
 
-from number_formats import ALL, CHANNEL, prescribed_tile, quantized, sqnr
+from number_formats import ALL, CHANNEL, nvfp4, prescribed_tile, quantized, sqnr
 from stock import calibrate
 
-FORMATS = ["hif8", "fp8_e4m3", "fp8_e5m2", "fp8_e4m3_block", "mxfp8", "mxfp4", "int8"]
+FORMATS = ["hif8", "fp8_e4m3", "fp8_e5m2", "fp8_e4m3_block", "mxfp8", "mxfp4", "int8", "nvfp4"]
+TIMED = FORMATS[1:7]  # beside the first one
 TOLERANCE = 0.02  # dB
 
 
-def quickest(repeat, model, out, *options):
-    """The report and the least time of some runs."""
-    best = float("inf")
+def least_time(repeat, model, out, *options):
+    """Returns the seconds of the quickest of some runs."""
+    times = []
     for _ in range(repeat):
         start = time.monotonic()
-        report = calibrate(model, out, *options)
-        best = min(best, time.monotonic() - start)
-    return report, best
+        calibrate(model, out, *options)
+        times.append(time.monotonic() - start)
+    return min(times)
 
 
 def compare_all(model, out, *options):
-    """The report's comparisons; six formats beside the usual one take at most three times as long as that alone."""
-    _, one = quickest(3, model, out, *options, "--compare", FORMATS[0])
-    report, six = quickest(3, model, out, *options, "--compare", ",".join(FORMATS[1:]))
+    """The report's comparisons of all formats; six beside the usual one take at most three times as long as that alone."""
+    one = least_time(3, model, out, *options, "--compare", FORMATS[0])
+    six = least_time(3, model, out, *options, "--compare", ",".join(TIMED))
     print(f"{FORMATS[0]} alone {one:.2f} s, six formats beside it {six:.2f} s: {six / one:.2f} times", flush=True)
     assert six <= 3 * one, "comparing six formats takes more than three times as long as one"
-    return rows_of(report)
+    return rows_of(calibrate(model, out, *options, "--compare", "all"))
 
 
 def rows_of(report):
@@ -34,11 +35,15 @@ def rows_of(report):
 
 def weight_as(name, w):
     """[outputs, inputs] in a format, a scale per output where the format says nothing."""
+    if name == "nvfp4":
+        return nvfp4(w, observed=False)
     return quantized(name, w, prescribed_tile(name, True) or CHANNEL)
 
 
 def input_as(name, x, tile=ALL, target=None):
     """[tokens, inputs] in a format, in such tiles where the format says nothing."""
+    if name == "nvfp4":
+        return nvfp4(x, observed=True)
     prescribed = prescribed_tile(name, False)
     return quantized(name, x, prescribed or tile, None if prescribed else target)
 
