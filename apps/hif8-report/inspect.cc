@@ -1,12 +1,11 @@
 #include "apps/hif8-report/inspect.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
 
+#include "apps/common/plan_summary.h"
 #include "apps/hif8-report/inspection.h"
 #include "calibrators/builtin.h"
 #include "formats/builtin.h"
@@ -40,12 +39,12 @@ std::shared_ptr<const Model> OpenToQuantize(const std::string& path, std::string
                          log, options);
 }
 
-std::string PlanText(const Model& model, const QuantPlan& plan, size_t layer) {
+PlannedTensor PlanOf(const Model& model, const QuantPlan& plan, size_t layer) {
   const LayerPlan& decided = plan.layers[layer];
-  if (!decided.quantized) return "kept: " + decided.reason;
+  if (!decided.quantized) return {decided.reason, "", "", ""};
   const WeightPlan& weight = plan.weights.at(model.layers()[layer].weight);
-  return fmt::format("{} {} {}", weight.format->name(), NameOf(weight.config.granularity),
-                     weight.rule->name());
+  return {"", std::string(weight.format->name()), std::string(NameOf(weight.config.granularity)),
+          std::string(weight.rule->name())};
 }
 
 void AddPlan(const std::string& path, const std::string& architecture, const QuantConfig& config,
@@ -55,28 +54,22 @@ void AddPlan(const std::string& path, const std::string& architecture, const Qua
     model = OpenToQuantize(path, inspection->kind, architecture, log);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kModel) throw;
-    inspection->plan_summary = "no plan: " + error.message();
+    inspection->no_plan = error.message();
     return;
   }
   const QuantPlan plan = MakePlan(*model, config, context);
-  std::map<std::string, std::string> of_tensor;
-  size_t quantized = 0;
+  std::map<std::string, PlannedTensor> of_tensor;
   for (size_t i = 0; i < plan.layers.size(); ++i) {
-    quantized += plan.layers[i].quantized ? 1 : 0;
     const int weight = model->layers()[i].weight;
     if (weight < 0) continue;
-    std::string& text = of_tensor[model->weights()[static_cast<size_t>(weight)].name];
-    if (text.empty()) text = PlanText(*model, plan, i);
+    of_tensor.emplace(model->weights()[static_cast<size_t>(weight)].name, PlanOf(*model, plan, i));
   }
   for (InspectedTensor& tensor : inspection->tensors) {
     const auto found = of_tensor.find(tensor.stored.name);
     if (found != of_tensor.end()) tensor.plan = found->second;
   }
-  inspection->plan_summary =
-      fmt::format("recipe {} would quantize {} of {} layers, {} of the parameters",
-                  inspection->recipe, quantized, plan.layers.size(),
-                  PercentText(ToMeasured(ComputeCoverage(*model, plan).parameters)));
-  if (!model->caveat().empty()) inspection->plan_summary += "; " + model->caveat();
+  inspection->plan = Summarize(*model, plan);
+  inspection->caveat = model->caveat();
 }
 
 }  // namespace

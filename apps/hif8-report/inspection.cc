@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "apps/common/plan_summary.h"
 #include "lib/core/interrupt.h"
 #include "lib/numeric/error_metrics.h"
 #include "lib/numeric/exponent_histogram.h"
@@ -87,6 +88,11 @@ std::string TypeText(const StoredTensor& tensor) {
 
 using Row = std::array<std::string, 8>;
 
+std::string PlanText(const PlannedTensor& plan) {
+  if (!plan.reason.empty()) return "kept: " + plan.reason;
+  return plan.format + " " + plan.granularity + " " + plan.scale_rule;
+}
+
 Row MakeRow(const InspectedTensor& tensor) {
   Row row{CleanText(tensor.stored.name),
           TypeText(tensor.stored),
@@ -95,7 +101,7 @@ Row MakeRow(const InspectedTensor& tensor) {
           "-",
           "-",
           "-",
-          tensor.plan.empty() ? "-" : CleanText(tensor.plan)};
+          tensor.plan ? CleanText(PlanText(*tensor.plan)) : "-"};
   if (!tensor.measured) return row;
   row[3] = NumberText6(tensor.amax);
   row[4] = NumberText6(tensor.rms);
@@ -124,6 +130,29 @@ std::string Table(const std::vector<Row>& rows, size_t name_width, bool unicode)
     text += line + "\n";
   }
   return text;
+}
+
+std::string PlanLines(const Inspection& inspection) {
+  if (!inspection.no_plan.empty()) return "no plan: " + CleanText(inspection.no_plan) + "\n";
+  const std::string caveat = inspection.caveat.empty() ? "" : CleanText(inspection.caveat) + "\n";
+  return "recipe " + CleanText(inspection.recipe) + ": " + PlanLine(inspection.plan) + "\n" +
+         caveat;
+}
+
+Json PlanJson(const std::optional<PlannedTensor>& plan) {
+  if (!plan) return nullptr;
+  return {{"status", plan->reason.empty() ? "quantized" : "kept"},
+          {"reason", plan->reason},
+          {"format", plan->format},
+          {"granularity", plan->granularity},
+          {"scale_rule", plan->scale_rule}};
+}
+
+Json PlanJson(const Inspection& inspection) {
+  if (!inspection.no_plan.empty()) return {{"missing", inspection.no_plan}};
+  Json json = PlanSummaryJson(inspection.plan);
+  json["caveat"] = inspection.caveat;
+  return json;
 }
 
 Json CountsJson(const ExponentCounts& counts) {
@@ -180,17 +209,17 @@ std::string InspectionText(const Inspection& inspection, const NumberFormat& for
       "that {} has there:\n",
       inspection.target, format.name());
   text += Histogram(inspection.scaled, PrecisionBands(format), unicode);
-  return text + "\n" + CleanText(inspection.plan_summary) + "\n";
+  return text + "\n" + PlanLines(inspection);
 }
 
 std::string InspectionJson(const Inspection& inspection) {
   Json tensors = Json::array();
   for (const InspectedTensor& tensor : inspection.tensors) {
     const StoredTensor& stored = tensor.stored;
-    Json entry = {{"name", stored.name},     {"dtype", DTypeName(stored.dtype)},
-                  {"format", stored.format}, {"shape", stored.shape},
-                  {"bytes", stored.bytes},   {"unknown", stored.unknown},
-                  {"plan", tensor.plan}};
+    Json entry = {{"name", stored.name},          {"dtype", DTypeName(stored.dtype)},
+                  {"format", stored.format},      {"shape", stored.shape},
+                  {"bytes", stored.bytes},        {"unknown", stored.unknown},
+                  {"plan", PlanJson(tensor.plan)}};
     for (const char* key : {"amax", "rms", "zeros", "non_finite", "exponents"})
       entry[key] = nullptr;
     if (tensor.measured) {
@@ -202,13 +231,13 @@ std::string InspectionJson(const Inspection& inspection) {
     }
     tensors.push_back(std::move(entry));
   }
-  const Json document = {{"schema", "hif8.inspect/1"},
+  const Json document = {{"schema", "hif8.inspect/2"},
                          {"path", inspection.path},
                          {"kind", inspection.kind},
                          {"bytes", inspection.file_bytes},
                          {"parameters", inspection.parameters},
                          {"recipe", inspection.recipe},
-                         {"plan", inspection.plan_summary},
+                         {"plan", PlanJson(inspection)},
                          {"target", inspection.target},
                          {"exponents", CountsJson(inspection.exponents)},
                          {"scaled_exponents", CountsJson(inspection.scaled)},

@@ -3,15 +3,23 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/core/log.h"
 #include "lib/model/stored_model.h"
+#include "lib/quant/plan.h"
 
 namespace hif8 {
 
 using ExponentCounts = std::map<int, uint64_t>;  // floor(log2 |x|) -> values, zeros left out
+
+// Tells what a recipe makes of a tensor.
+struct PlannedTensor {
+  std::string reason;  // why it is kept, or empty
+  std::string format, granularity, scale_rule;
+};
 
 struct InspectedTensor {
   StoredTensor stored;
@@ -19,8 +27,7 @@ struct InspectedTensor {
   double amax = 0, rms = 0;
   uint64_t zeros = 0, non_finite = 0;
   ExponentCounts exponents;
-  std::string
-      plan;  // what the recipe makes of it: "hif8 channel max", "kept: ..."; empty: no layer
+  std::optional<PlannedTensor> plan;  // absent where no layer has it
 };
 
 struct Inspection {
@@ -31,8 +38,10 @@ struct Inspection {
   // Counts the same values after each tensor is scaled so that its largest magnitude is `target`.
   ExponentCounts scaled;
   double target = 0;
-  std::string recipe;        // its name
-  std::string plan_summary;  // "21 of 22 layers quantized, ...", or why there is no plan
+  std::string recipe;  // its name
+  PlanSummary plan;
+  std::string caveat;   // of the plan
+  std::string no_plan;  // why there is none, or empty
 };
 
 // Fills all but the plan.

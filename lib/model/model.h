@@ -1,6 +1,7 @@
 // What a model looks like to the rest of the project, whatever file it came from.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -39,9 +40,21 @@ struct Activation {
   bool mixed_axes = false;  // layers that read it sum over different dimensions
 };
 
+// Tells what a layer quantizes besides the tensor that it reads.
+enum class LayerKind : uint8_t {
+  kWeight,   // its weight
+  kProduct,  // the other operand of a product of two activations
+  kCache,    // nothing: a tensor that attention keeps
+};
+// Returns "weight", "product" or "cache".
+constexpr std::string_view NameOf(LayerKind kind) {
+  return kind == LayerKind::kWeight ? "weight" : kind == LayerKind::kProduct ? "product" : "cache";
+}
+
 // A place to quantize.
 struct Layer {
-  std::string name;            // unique: node name made unique, or module name
+  std::string name;  // unique: node name made unique, or module name
+  LayerKind kind = LayerKind::kWeight;
   std::string op;              // "MatMul", "Conv", "Linear", ...
   int weight = -1;             // index into weights(), -1: none (a product of two activations)
   int activation = -1;         // index into activations(): the input; -1: weight-only layer

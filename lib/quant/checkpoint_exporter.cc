@@ -138,7 +138,8 @@ CheckpointPlan CheckpointExporter::MakeCheckpointPlan(
     if (!plan.layers[i].quantized) continue;
     const Layer& layer = checkpoint_->layers()[i];
     const int index = static_cast<int>(i);
-    if (layer.weight < 0) {
+    if (layer.kind == LayerKind::kProduct) continue;  // files have no names for its scales
+    if (layer.kind == LayerKind::kCache) {
       result.cache_scales[index] = scale(layer);
       result.cache_format = plan.activations.at(layer.activation).format;
       continue;
@@ -157,7 +158,9 @@ std::vector<std::string> CheckpointExporter::Check(const QuantPlan& plan, bool s
     return entry.second == schemes.begin()->second;
   });
   LayoutCheck check(config_);
+  std::vector<std::string> notices;
   size_t biases = 0;
+  size_t products = 0;
   for (const auto& [index, scheme] : schemes) {
     const Layer& layer = checkpoint_->layers()[static_cast<size_t>(index)];
     const QuantizedLayer quantized{*checkpoint_, layer, scheme, uniform};
@@ -166,17 +169,27 @@ std::vector<std::string> CheckpointExporter::Check(const QuantPlan& plan, bool s
   }
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     const Layer& layer = checkpoint_->layers()[i];
-    if (!plan.layers[i].quantized || layer.weight >= 0) continue;
+    if (!plan.layers[i].quantized) continue;
+    products += layer.kind == LayerKind::kProduct ? 1 : 0;
+    if (layer.kind != LayerKind::kCache) continue;
     const OperandPlan& cache = plan.activations.at(layer.activation);
     check.Add(layout.CacheProblem(layer, cache.format->name(), cache.NeedsData()), layer.name);
   }
   if (!simulated) check.ThrowIfAny();
   CheckHeaders(*checkpoint_, MakeCheckpointPlan(plan, simulated, nullptr));
-  if (simulated || biases == 0) return {};
-  return {"layout " + std::string(NameOf(config_.layout)) + ": the biases of " +
-          std::to_string(biases) +
-          " HiF8 layers are divided by their weights' scales, since its operator adds them before "
-          "it multiplies by the scales"};
+  if (simulated) return notices;
+  const std::string in_layout = "layout " + std::string(NameOf(config_.layout)) + ": ";
+  if (biases > 0) {
+    notices.push_back(in_layout + "the biases of " + std::to_string(biases) +
+                      " HiF8 layers are divided by their weights' scales, since its operator adds "
+                      "them before it multiplies by the scales");
+  }
+  if (products > 0) {
+    notices.push_back(in_layout + "the scales of " + std::to_string(products) +
+                      " products of attention are in calibration.yaml only, since loaders know no "
+                      "names for them");
+  }
+  return notices;
 }
 
 uint64_t CheckpointExporter::Write(const ExportRequest& request, const std::filesystem::path& dir,

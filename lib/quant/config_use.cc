@@ -29,7 +29,7 @@ std::string NothingFor(std::string_view key, const Model& model) {
   }
   if (key == "kv_cache.per_head" &&
       std::none_of(model.layers().begin(), model.layers().end(), [](const Layer& layer) {
-        return layer.option == "kv_cache" && !layer.fused.empty();
+        return layer.kind == LayerKind::kCache && !layer.fused.empty();
       })) {
     return "it has no cache of keys and values by head";
   }

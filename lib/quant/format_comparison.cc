@@ -44,7 +44,7 @@ bool ForWeights(const FormatChoice& choice) {
 std::set<int> Caches(const Model& model) {
   std::set<int> caches;
   for (const Layer& layer : model.layers()) {
-    if (layer.option == "kv_cache") caches.insert(layer.activation);
+    if (layer.kind == LayerKind::kCache) caches.insert(layer.activation);
   }
   return caches;
 }
@@ -196,7 +196,7 @@ std::vector<ComparedOperand> FormatComparison::Results() const {
     if (weight != weights_.end()) add(layer.name, "weight", weight->second);
     const auto activation = activations_.find(layer.activation);
     if (activation == activations_.end()) continue;
-    const bool cached = layer.option == "kv_cache";
+    const bool cached = layer.kind == LayerKind::kCache;
     const std::string cache = cached && layer.name.ends_with(".k") ? "k" : "v";
     add(layer.name, cached ? cache : "activation", activation->second.errors);
     if (outputs_) add(layer.name, "output", outputs_->Errors(static_cast<int>(i)));

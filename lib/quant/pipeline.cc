@@ -63,7 +63,7 @@ class Pipeline {
       Timed("apply", [&] { Apply(out.path()); });
       Timed("measure", [&] { Measure(out.path()); });
       if (options_.auto_goal) Timed("auto", [&] { MeetGoal(out.path()); });
-      result_.coverage = ComputeCoverage(in_.model, result_.plan);
+      result_.coverage = Summarize(in_.model, result_.plan).coverage;
       WarnAll(CoverageWarnings(result_.coverage));
       WriteSideFiles(in_.model, result_, out.path());
       finish(result_, out.path());

@@ -59,10 +59,10 @@ std::string KeptBecause(const Layer& layer, std::span<const std::string> names,
   }
   if (layer.optional) {
     const bool asked = (layer.option == "attention" && config.attention) ||
-                       (layer.option == "kv_cache" && config.kv_cache.rule != kRuleOff) ||
+                       (layer.kind == LayerKind::kCache && config.kv_cache.rule != kRuleOff) ||
                        (layer.option == "embeddings" && config.embeddings) ||
                        (layer.option == "lm_head" && config.lm_head);
-    const char* value = layer.option == "kv_cache" ? ".rule" : ": true";
+    const char* value = layer.kind == LayerKind::kCache ? ".rule" : ": true";
     if (!asked) return "quantized only with " + layer.option + value;
   }
   return rules.KeptBecause(names);
@@ -188,7 +188,7 @@ class Planner {
     for (const int index : {layer.activation, layer.second_activation}) {
       if (index < 0) continue;
       const Activation& activation = model_.activations()[static_cast<size_t>(index)];
-      const bool cached = layer.option == "kv_cache";
+      const bool cached = layer.kind == LayerKind::kCache;
       OperandPlan operand =
           cached ? MakeCache(config_.kv_cache) : MakeActivation(activation, config.activations);
       Share(&plan_.activations, index, std::move(operand), activation.name, layer.name);

@@ -91,6 +91,15 @@ struct Coverage {
   double macs = 0;
   size_t unknown_macs = 0;  // convolutions that `macs`, where it is known, leaves out
 };
-Coverage ComputeCoverage(const Model& model, const QuantPlan& plan);
+
+// Counts what a plan quantizes. Caches are no layers here: they have neither weights nor
+// multiply-adds.
+struct PlanSummary {
+  size_t layers = 0, quantized = 0;
+  size_t caches = 0;  // quantized ones
+  Coverage coverage;
+  uint64_t bytes_before = 0, bytes_after = 0;  // of all weights of layers, each counted once
+};
+PlanSummary Summarize(const Model& model, const QuantPlan& plan);
 
 }  // namespace hif8

@@ -9,10 +9,17 @@
 namespace hif8 {
 namespace {
 
-std::string Sizes(const Report& report) {
-  const ModelReport& model = report.model;
-  if (!model.bytes_before || !model.bytes_after) return "";
-  return fmt::format("; {} -> {}", BytesText(model.bytes_before), BytesText(model.bytes_after));
+QuantizedCounts CountsOf(const Report& report) {
+  QuantizedCounts counts;
+  counts.layers = report.layers.size();
+  for (const LayerReport& layer : report.layers) counts.quantized += layer.quantized ? 1 : 0;
+  for (const KvCacheReport& cache : report.kv_cache) {
+    counts.caches += (cache.k ? 1 : 0) + (cache.v ? 1 : 0);
+  }
+  counts.coverage = report.coverage;
+  counts.bytes_before = report.model.bytes_before;
+  counts.bytes_after = report.model.bytes_after;
+  return counts;
 }
 
 std::string DataLine(const RunReport& run) {
@@ -84,14 +91,24 @@ Measured MainSqnr(const LayerReport& layer) {
   return {};
 }
 
+std::string CountsLine(const QuantizedCounts& counts) {
+  std::string caches;
+  if (counts.caches > 0)
+    caches = fmt::format(" and {} cache{}", counts.caches, counts.caches == 1 ? "" : "s");
+  std::string line =
+      fmt::format("{} of {} layers{} quantized; {} of parameters, {} of multiply-adds",
+                  counts.quantized, counts.layers, caches, PercentText(counts.coverage.parameters),
+                  PercentText(counts.coverage.macs));
+  if (counts.bytes_before && counts.bytes_after) {
+    line += fmt::format("; {}{} -> {}", counts.sizes_of, BytesText(counts.bytes_before),
+                        BytesText(counts.bytes_after));
+  }
+  return line;
+}
+
 std::vector<std::string> SummaryLines(const Report& report) {
   std::vector<std::string> lines;
-  const auto quantized = std::count_if(report.layers.begin(), report.layers.end(),
-                                       [](const LayerReport& layer) { return layer.quantized; });
-  lines.push_back(fmt::format("{} of {} layers quantized; {} of parameters, {} of multiply-adds{}",
-                              quantized, report.layers.size(),
-                              PercentText(report.coverage.parameters),
-                              PercentText(report.coverage.macs), Sizes(report)));
+  lines.push_back(CountsLine(CountsOf(report)));
   for (const NetworkOutputReport& output : report.network.outputs) {
     std::string line = fmt::format("network output {}: {} dB, cosine {}", CleanText(output.name),
                                    DecibelText(output.sqnr_db), NumberText6(output.cosine));

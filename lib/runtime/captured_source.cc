@@ -43,7 +43,7 @@ class CapturedSource : public ActivationSource {
                        "samples/capture/ has a script that writes them", folder.string());
     }
     for (const Layer& layer : model_.layers()) {
-      if (layer.activation >= 0 && (layer.weight >= 0 || layer.option == "kv_cache")) {
+      if (layer.activation >= 0 && (layer.weight >= 0 || layer.kind == LayerKind::kCache)) {
         activation_of_layer_.emplace(layer.name, layer.activation);
       }
     }

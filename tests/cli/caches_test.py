@@ -51,6 +51,25 @@ class CachesTest(CalibrateCase):
         self.assertEqual(self.written()[0]["kv_cache_scheme"]["type"], "int")
         self.assertTrue(int8["kv_cache"])
 
+    def test_products_of_attention_are_no_caches(self):
+        plain = ("--recipe", "inference", *self.data)
+        self.quantize(QWEN2, *plain)
+        config, _, tensors = self.written()
+        self.assertIsNone(config["kv_cache_scheme"])
+        report = self.quantize(QWEN2, *plain, "--attention")
+        self.assertIn("scales of 6 products of attention are in calibration.yaml only", " ".join(report["run"]["warnings"]))
+        self.assertEqual((self.written()[0], self.written()[2]), (config, tensors))
+        self.assertEqual(report["kv_cache"], [])
+        self.assertIn("model.layers.0.self_attn.qk.key", (self.out / "calibration.yaml").read_text())
+
+    def test_one_summary(self):
+        lines = []
+        for args in ("--dry-run",), ("-o", self.out, "--force"):
+            done = self.run_program(QWEN2, "--kv-cache", "max", *self.data, *args)
+            lines.append(next(line for line in done.stdout.splitlines() if " layers and " in line).partition("; weights")[0])
+        self.assertEqual(lines[0], lines[1].rpartition(";")[0])
+        self.assertTrue(lines[0].startswith("21 of 28 layers and 6 caches quantized; "), lines[0])
+
     def test_a_scale_per_head(self):
         whole = self.quantize(QWEN2, "--recipe", "kv-cache", *self.data)
         tensor_scales = {name: floats(entry)[0] for name, entry in self.written()[1].items()}

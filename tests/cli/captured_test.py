@@ -125,7 +125,7 @@ class ConvolutionTest(Captured):
 
     def test_the_plan_says_what_it_does_not_know(self):
         plan = json.loads(self.run_program(self.model, "--recipe", "cast", "--dry-run", "--json").stdout)
-        self.assertEqual(plan["coverage"]["layers_without_known_macs"], 1)
+        self.assertEqual(plan["summary"]["layers_without_known_macs"], 1)
         for recipe in ("weights.granularity=group", "weights.format=mxfp8"):
             report = self.quantize(self.model, "--recipe", "cast", "--set", recipe)
             layers = {layer["name"]: layer for layer in report["layers"]}

@@ -223,7 +223,7 @@ class ByDescriptionTest(CalibrateCase):
         done = self.run_program(model, "--recipe", "cast", "--dry-run", "--json")
         plan = json.loads(done.stdout)
         self.assertIn("guessed by their names: model_type 'unknown' is not known", plan["caveat"])
-        reasons = {layer["layer"]: layer["reason"] for layer in plan["layers"]}
+        reasons = {layer["name"]: layer["reason"] for layer in plan["layers"]}
         self.assertIn("multi-token prediction", reasons["mtp.layers.0.self_attn.o_proj"])
         self.assertIn("tower", reasons["visual.blocks.0.attn.proj"])
         self.assertIn("(one by its name)", reasons["model.layers.0.mlp.gate"])

@@ -20,9 +20,12 @@ class FusedGroupsTest(CalibrateCase):
         if code:
             return None
         layers = json.loads(done.stdout)["layers"]
-        found = {row["layer"]: None if row["status"] == "kept" else (row["weight"].split(" -> ")[1], row["input"]) for row in layers}
+        scheme = lambda operand: operand and tuple(operand[key] for key in ("format", "granularity", "scale_rule"))
+        found = {
+            row["name"]: None if row["status"] == "kept" else (scheme(row["weight"]), scheme(row["activation"])) for row in layers
+        }
         self.assertEqual(NOTICE in done.stderr, not quiet)
-        return found, {row["layer"]: row["reason"] for row in layers}
+        return found, {row["name"]: row["reason"] for row in layers}
 
     def kept(self, plan):
         return {re.sub(r"\d+", "N", name) for name, how in plan[0].items() if how is None}
@@ -57,12 +60,12 @@ class FusedGroupsTest(CalibrateCase):
             if how is None:
                 continue
             whole = ".experts." in name or name.endswith(("q_a_proj", "kv_a_proj_with_mqa"))
-            self.assertEqual(how[0].split()[0], "int8" if whole else "hif8", name)
+            self.assertEqual(how[0][0], "int8" if whole else "hif8", name)
 
     def test_how_a_scale_is_chosen_is_no_scheme(self):
         plan = self.plan("random-qwen2", "--set", "overrides=[{match: q_proj, weights: {rule: mse}}]")
-        self.assertEqual(plan[0]["model.layers.0.self_attn.q_proj"][0], "hif8 channel mse")
-        self.assertEqual(plan[0]["model.layers.0.self_attn.k_proj"][0], "hif8 channel max")
+        self.assertEqual(plan[0]["model.layers.0.self_attn.q_proj"][0], ("hif8", "channel", "mse"))
+        self.assertEqual(plan[0]["model.layers.0.self_attn.k_proj"][0], ("hif8", "channel", "max"))
 
     def test_names_alone_are_enough(self):
         config = json.loads((MODELS / "random-qwen2" / "config.json").read_text())

@@ -48,12 +48,14 @@ class Inspect(PairCase):
 
         model = MODELS / "random-pangu-embedded"
         planned = self.run_program("hif8-calibrate", model, "--dry-run", "--json", "--recipe", "pangu-qat").stdout
-        want = {x["layer"] + ".weight": x for x in json.loads(planned)["layers"]}
+        want = {x["name"] + ".weight": x for x in json.loads(planned)["layers"]}
         found = plans(model, "--recipe", "pangu-qat")
         self.assertEqual(len(found), 37)
         for name, plan in found.items():
             reason = want[name]["reason"]
-            self.assertEqual(plan, "kept: " + reason if reason else "hif8 tensor max")
+            self.assertEqual((plan["status"], plan["reason"]), ("kept" if reason else "quantized", reason))
+            if not reason:
+                self.assertEqual((plan["format"], plan["granularity"], plan["scale_rule"]), ("hif8", "tensor", "max"))
 
     def test_the_description_of_a_network(self):
         model = self.folder / "model"
@@ -68,12 +70,12 @@ class Inspect(PairCase):
             found = self.inspect(model, "--recipe", "cast", *args)
             return {t["name"]: t["plan"] for t in found["tensors"]}[name], found["plan"]
 
-        text, summary = plan()
-        self.assertIn("without a description", text)
-        self.assertIn("guessed by their names: model_type 'mine' is not known", summary)
-        text, summary = plan("--architecture", self.folder / "own.yaml")
-        self.assertTrue(text.startswith("hif8 channel"), text)
-        self.assertNotIn("guessed", summary)
+        tensor, summary = plan()
+        self.assertIn("without a description", tensor["reason"])
+        self.assertIn("guessed by their names: model_type 'mine' is not known", summary["caveat"])
+        tensor, summary = plan("--architecture", self.folder / "own.yaml")
+        self.assertEqual((tensor["format"], tensor["granularity"]), ("hif8", "channel"))
+        self.assertEqual(summary["caveat"], "")
         done = self.run_program("hif8-report", model, model, "--architecture", self.folder / "own.yaml", code=2)
         self.assertIn("--architecture is for inspect", done.stderr)
 
@@ -91,7 +93,7 @@ class Inspect(PairCase):
         self.run_program("hif8-calibrate", MODELS / "random-qwen2", "-o", "q", "--recipe", "cast", "-q")
         found = self.inspect(self.folder / "q")
         original = self.inspect(MODELS / "random-qwen2")
-        self.assertIn("no plan: the checkpoint is already quantized", found["plan"])
+        self.assertIn("the checkpoint is already quantized", found["plan"]["missing"])
         for now, then in zip(found["tensors"], original["tensors"], strict=True):
             self.assertEqual(now["name"], then["name"])
             self.assertAlmostEqual(now["rms"] / then["rms"], 1, delta=0.01)

@@ -157,7 +157,7 @@ class LayoutsTest(CalibrateCase):
         def kept(*args):
             done = self.run_program(MODELS / "random-deepseek-v3-fp8", "--dry-run", "--json", "--set", "weights.format=int8", "--set",
                                     "activations.format=int8", "--set", "activations.granularity=token", *args)  # fmt: skip
-            return {re.sub(r"\d+", "N", row["layer"]): row["reason"] for row in json.loads(done.stdout)["layers"] if row["status"] == "kept"}
+            return {re.sub(r"\d+", "N", row["name"]): row["reason"] for row in json.loads(done.stdout)["layers"] if row["status"] == "kept"}
 
         reason = "policy cann: Ascend's converters keep it"
         name = "model.layers.N.self_attn.kv_b_proj"

@@ -21,7 +21,7 @@ TEST(Storage, TilesAndScalesFitTogether) {
       EXPECT_EQ(DTypeBits(storage.scale_format->storage().dtype), 8u);
     }
     // Scales that are not any fp32 belong to the format, and so do their tiles.
-    if (format.ScalesFollowAmax()) EXPECT_TRUE(storage.tiled);
+    EXPECT_TRUE(storage.tiled || !format.ScalesFollowAmax());
     EXPECT_EQ(format.OwnTiles() != nullptr, storage.tiled);
     std::set<Granularity> granularities;
     for (const TileScales& tiles : storage.tiles) {
@@ -31,7 +31,7 @@ TEST(Storage, TilesAndScalesFitTogether) {
       EXPECT_EQ(format.TilesFor(tiles.granularity), &tiles);
     }
     EXPECT_EQ(format.TilesFor(Granularity::kTensor), format.OwnTiles());
-    if (storage.onnx_opset > 0) EXPECT_FALSE(storage.onnx_type.empty());
+    EXPECT_TRUE(storage.onnx_opset == 0 || !storage.onnx_type.empty());
   }
 }
 

@@ -157,7 +157,7 @@ void ReadCheckpoint(const std::filesystem::path& path) {
   });
   static const QuantConfig config = LoadConfig("cast", {}, {}, Context());
   const QuantPlan plan = MakePlan(*checkpoint, config, Context());
-  ComputeCoverage(*checkpoint, plan);
+  Summarize(*checkpoint, plan);
   uint64_t values = 0;
   for (const Weight& weight : checkpoint->weights()) values += weight.size();
   if (values <= kMostEncoded) WriteAndCompare(checkpoint, plan, path);

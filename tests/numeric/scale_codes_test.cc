@@ -58,8 +58,8 @@ TEST(ScaleCodes, ScalesOfTheSmallestTensorsAreNormalNumbers) {
 TEST(ScaleCodes, OtherFormatsHaveNoGlobalScale) {
   for (const std::string& name : BuiltinFormats().names()) {
     const NumberFormat& format = BuiltinFormats().Get(name);
-    if (format.storage().scale_format == nullptr)
-      EXPECT_EQ(GlobalScale(format, 9, 3), 1.0F) << name;
+    if (format.storage().scale_format != nullptr) continue;
+    EXPECT_EQ(GlobalScale(format, 9, 3), 1.0F) << name;
   }
   const NumberFormat& mxfp8 = BuiltinFormats().Get("mxfp8");
   const uint8_t code = ScaleCodeFromAmax(mxfp8, 448, 448, 1);

@@ -274,7 +274,7 @@ TEST_F(FormatComparisonTest, OperandsThatARecipeCouldNotGiveTheRuleAreLeftOut) {
   EXPECT_EQ(operands(Choice("int8"), ""), all);
   // A cache is no layer with a weight.
   Layer& layer = model_.mutable_layers().front();
-  layer.option = "kv_cache";
+  layer.kind = LayerKind::kCache;
   layer.name = "attention.v";
   layer.weight = -1;
   layer.optional = true;

@@ -49,7 +49,7 @@ TEST(Plan, EverythingByDefault) {
   EXPECT_EQ(plan.weights.size(), 8U);
   EXPECT_EQ(plan.ObservedActivations().size(), 8U);
   EXPECT_EQ(plan.weights.at(0).layout.scale_count(), 8U);
-  const Coverage coverage = ComputeCoverage(model, plan);
+  const Coverage coverage = Summarize(model, plan).coverage;
   EXPECT_EQ(coverage.parameters, 1.0);
   EXPECT_EQ(coverage.macs, 1.0);
 }
@@ -163,7 +163,7 @@ TEST(Plan, CoverageCountsWhatIsQuantized) {
   FakeModel model = FourBlocks();
   model.AddWeight("bias", {256});
   const QuantPlan plan = PlanFor(model, "only: ['layers.0.up']\n");
-  const Coverage coverage = ComputeCoverage(model, plan);
+  const Coverage coverage = Summarize(model, plan).coverage;
   EXPECT_DOUBLE_EQ(coverage.parameters, 32.0 / (8 * 32 + 256));
   EXPECT_DOUBLE_EQ(coverage.macs, 1.0 / 8);
 }

@@ -73,8 +73,8 @@ TEST(TextWriter, AlignedWorstFirst) {
   EXPECT_EQ(lines[3], kGemm);
   EXPECT_EQ(lines[4], "");
   EXPECT_THAT(lines, ::testing::IsSupersetOf(
-                         {("2 of 3 layers quantized; 97 % of parameters, 99.1 % of multiply-adds; "
-                           "8.1 MB -> 2.1 MB"),
+                         {("2 of 3 layers and 2 caches quantized; 97 % of parameters, 99.1 % of "
+                           "multiply-adds; 8.1 MB -> 2.1 MB"),
                           "network output out: 14.20 dB, cosine 0.98, argmax agreement 99.1 %",
                           "perplexity 12 -> 12.5, loss gap 1.64 %",
                           "measured on calib/ (8 samples), the data that the scales were chosen on",

@@ -169,6 +169,7 @@ class LayerFinder {
     site.elem_type = type;
     Layer layer = NewLayer(place, "");
     layer.activation = AddActivation(place.scope, a, type, {-1, -1});
+    layer.kind = LayerKind::kProduct;
     layer.second_activation = AddActivation(place.scope, b, type, {-2, -1});
     layer.optional = true;
     layer.option = "attention";

@@ -95,7 +95,7 @@ std::string BlockEmitter::LayerOutput(const std::string& y, const std::string& q
 template <typename Form>
 std::string BlockEmitter::WeightLayer(const char* op, const Operand& x, const std::string& name,
                                       const Shape& shape, const Form& form) {
-  part_.layers.push_back({name, op, x.activation, "", ""});
+  part_.layers.push_back({name, LayerKind::kWeight, op, x.activation, "", ""});
   const std::string tensor = name + ".weight";
   const bool quantized = options_.mode != PartMode::kObserve && options_.weights.contains(name);
   // A layer that is kept reads its input as it is, also where a quantized one shares it.
@@ -141,7 +141,8 @@ std::string BlockEmitter::Conv(const Operand& x, const std::string& name, const 
 
 std::string BlockEmitter::Product(const Operand& a, const Operand& b, int b_axis,
                                   const std::string& name) {
-  part_.layers.push_back({name, "MatMul", a.activation, b.activation, "attention", b_axis});
+  part_.layers.push_back(
+      {name, LayerKind::kProduct, "MatMul", a.activation, b.activation, "attention", b_axis});
   const std::string y = graph_.Node("MatMul", {Running(a), Running(b)});
   const bool quantized = a.quantized != a.original || b.quantized != b.original;
   if (!quantized) return y;
@@ -151,7 +152,7 @@ std::string BlockEmitter::Product(const Operand& a, const Operand& b, int b_axis
 
 std::string BlockEmitter::Cache(const std::string& x, const std::string& name) {
   const Operand operand = Activation(x, name);
-  part_.layers.push_back({name, "Cache", name, "", "kv_cache"});
+  part_.layers.push_back({name, LayerKind::kCache, "Cache", name, "", "kv_cache"});
   return Running(operand);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/model/graph.h"
+#include "lib/model/model.h"
 #include "lib/model/onnx/graph_builder.h"
 #include "lib/model/safetensors/decoder_spec.h"
 #include "lib/numeric/fake_quantize.h"
@@ -20,7 +21,8 @@ namespace hif8 {
 // A layer of a part.
 struct PartLayer {
   std::string name;
-  std::string op;                 // "Linear", "Conv", "MatMul" (two activations), "Cache"
+  LayerKind kind = LayerKind::kWeight;
+  std::string op;                 // "Linear", "Conv", "MatMul", "Cache"
   std::string activation;         // what it reads
   std::string second_activation;  // of a product
   std::string option;             // the recipe key that asks for it; empty: always quantized
@@ -104,7 +106,7 @@ class BlockEmitter {
   std::string Product(const Operand& a, const Operand& b, int b_axis, const std::string& name);
   // Lists a layer whose weight is a constant that is never quantized.
   void NamedLayer(const std::string& name, const Operand& x) {
-    part_.layers.push_back({name, "Linear", x.activation, "", ""});
+    part_.layers.push_back({name, LayerKind::kWeight, "Linear", x.activation, "", ""});
   }
   // Adds a tensor that is kept in the KV cache; returns what the running network goes on with.
   std::string Cache(const std::string& x, const std::string& name);

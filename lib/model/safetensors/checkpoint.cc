@@ -157,6 +157,7 @@ void Checkpoint::ConnectPart(const std::string& prefix, const std::vector<PartLa
     }
     Layer& layer = layers_[static_cast<size_t>(it->second)];
     layer.block = block;
+    layer.kind = described.kind;
     layer.op = described.op;
     layer.activation = AddActivation(prefix + described.activation);
     if (!described.second_activation.empty()) {
@@ -171,10 +172,12 @@ void Checkpoint::ConnectPart(const std::string& prefix, const std::vector<PartLa
 void Checkpoint::ConnectFusedExperts(int64_t block) {
   const std::string prefix = network_->FusedExpertsPrefix(block);
   const ExpertsSpec& experts = network_->spec.experts;
-  ConnectPart(prefix,
-              {{experts.fused_gate_up, "Linear", experts.fused_gate_up + ".input", "", ""},
-               {experts.fused_down, "Linear", experts.fused_down + ".input", "", ""}},
-              static_cast<int>(block));
+  ConnectPart(
+      prefix,
+      {{experts.fused_gate_up, LayerKind::kWeight, "Linear", experts.fused_gate_up + ".input", "",
+        ""},
+       {experts.fused_down, LayerKind::kWeight, "Linear", experts.fused_down + ".input", "", ""}},
+      static_cast<int>(block));
   const auto add = [&](int64_t expert, const std::string& name, const std::string& fused,
                        int64_t first, int64_t rows) {
     const std::string alias = network_->ExpertPrefix(block, expert) + name;

@@ -22,7 +22,7 @@ struct CheckpointPlan {
   std::map<int, LayerScheme> layers;
   // Static scales of the inputs of quantized layers, by index into layers().
   std::map<int, float> input_scales;
-  // Static scales of the KV cache, by index into layers() of the layers with option "kv_cache".
+  // Static scales of the KV cache, by index into layers() of its caches.
   std::map<int, float> cache_scales;
   const NumberFormat* cache_format = nullptr;  // null: the cache is not quantized
   // Decoded weights in the source's own dtype instead of codes, and no quantization_config.
