@@ -90,7 +90,9 @@ std::vector<float> Columns(const FloatSource& weight, const MatrixForm& form, si
   return values;
 }
 
-size_t Tiles(size_t length, size_t edge) { return edge >= length ? 1 : (length + edge - 1) / edge; }
+size_t Tiles(size_t length, size_t edge) {
+  return edge == 0 || edge >= length ? 1 : (length + edge - 1) / edge;
+}
 
 // The scales of the tiles that cover those inputs, in the order of a matrix [rows, inputs].
 std::vector<float> ScalesOf(std::span<const float> scales, const MatrixForm& form,

@@ -45,13 +45,15 @@ TEST(ScaleCodes, ScalesAreNumbersOfTheirFormatAndNeverZero) {
 
 TEST(ScaleCodes, ScalesOfTheSmallestTensorsAreNormalNumbers) {
   EXPECT_EQ(GlobalScale(Nvfp4(), 0, 6), 1.0F);
-  for (float amax = 1e-25F; amax > 0; amax /= 7) {
+  float amax = 1e-25F;
+  while (amax > 0) {
     const float global = GlobalScale(Nvfp4(), amax, 6);
     EXPECT_TRUE(std::isnormal(global)) << amax;
     for (const float part : {0.0F, amax / 1000, amax}) {
       const uint8_t code = ScaleCodeFromAmax(Nvfp4(), part, 6, global);
       EXPECT_TRUE(std::isnormal(ScaleValue(Nvfp4(), code, global))) << amax;
     }
+    amax /= 7;
   }
 }
 

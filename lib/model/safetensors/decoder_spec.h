@@ -186,10 +186,10 @@ struct HeadSpec {
 
 // Says which positions a block sees; 0: all.
 struct MaskSpec {
-  int64_t window = 0;  // so many on a side, its own included
-  int64_t chunk = 0;   // those of its own chunk of so many
-  bool causal = true;  // none behind its own
-  auto operator<=>(const MaskSpec&) const = default;
+  int64_t window = 0;                                 // so many on a side, its own included
+  int64_t chunk = 0;                                  // those of its own chunk of so many
+  bool causal = true;                                 // none behind its own
+  auto operator<=>(const MaskSpec&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // Properties of which each block has its own, in the order of blocks.
@@ -210,11 +210,11 @@ struct RotationSpec {
 struct BlockKind {
   bool sparse = false;  // has experts
   bool input_norm = true;
-  bool rotated = true;    // queries and keys are
-  bool qk_norm = false;   // are normalised
-  bool tempered = false;  // queries grow with their position
-  bool linear = false;    // linear attention
-  auto operator<=>(const BlockKind&) const = default;
+  bool rotated = true;                                 // queries and keys are
+  bool qk_norm = false;                                // are normalised
+  bool tempered = false;                               // queries grow with their position
+  bool linear = false;                                 // linear attention
+  auto operator<=>(const BlockKind&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // Describes one block.

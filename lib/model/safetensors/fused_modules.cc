@@ -56,7 +56,8 @@ void NameFusedModules(const DecoderSpec* spec, std::vector<Layer>* layers) {
   for (Layer& layer : *layers) {
     if (layer.op == "Linear" && !layer.optional) linears.emplace(layer.name, &layer);
     const size_t end = layer.name.find_last_not_of("0123456789");
-    if (layer.kind == LayerKind::kCache && layer.name[end] == '.') layer.fused = layer.name.substr(0, end);
+    if (layer.kind == LayerKind::kCache && layer.name[end] == '.')
+      layer.fused = layer.name.substr(0, end);
   }
   const std::vector<FusedModule> modules = KnownFusedModules(spec);
   for (const auto& [name, layer] : linears) {

@@ -28,8 +28,8 @@ bool CodesInFile::operator()(const NumberFormat& format) const {
   const bool named = packed || codes != DType::kU8;
   // Two codes are a byte, of whichever type.
   const DType type = packed && codes == DType::kI8 ? DType::kU8 : codes;
-  return type == format.storage().dtype && packed == format.packed() &&
-         AreScales(format, scales) && (named || format.name() == unnamed);
+  return type == format.storage().dtype && packed == format.packed() && AreScales(format, scales) &&
+         (named || format.name() == unnamed);
 }
 
 }  // namespace hif8
