@@ -23,13 +23,15 @@
 #include "lib/core/memory.h"
 #include "lib/runtime/data_convert.h"
 #include "lib/runtime/data_file.h"
-#include "lib/runtime/jpeg_check.h"
+#include "lib/runtime/image_check.h"
 
 namespace hif8 {
 namespace {
 
 // A header may claim anything; more than this is no photo.
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
+// JPEG's limit. A picture one pixel wide and millions high is a matter of seconds to resize.
+constexpr int kMaxSide = 65535;
 // And no file holds more: PNG packs eight pixels of one bit into a byte, of which deflate makes
 // 1032 from one.
 constexpr int64_t kMaxPixelsPerByte = int64_t{8} * 1032;
@@ -106,7 +108,7 @@ class ImageFile : public DataFile {
 
   void OpenFile() {
     file_ = MappedFile::Open(path_);
-    CheckHuffmanTables(file_->bytes(), path_.string());
+    CheckImage(file_->bytes(), path_.string());
   }
 
   const stbi_uc* data() const { return reinterpret_cast<const stbi_uc*>(file_->bytes().data()); }
@@ -158,10 +160,12 @@ class ImageFile : public DataFile {
   }
 
   void CheckPixels(int x, int y) const {
-    if (x <= 0 || y <= 0 || int64_t{x} * y > kMaxPixels) {
-      throw ModelError("expected an image of 1 to 2^28 pixels, found one of " + std::to_string(x) +
-                           "x" + std::to_string(y),
-                       "give a photo that a viewer can show", path_.string());
+    if (x <= 0 || y <= 0 || x > kMaxSide || y > kMaxSide || int64_t{x} * y > kMaxPixels) {
+      throw ModelError(
+          "expected an image of 1 to 2^28 pixels and up to 65535 on a side, found one "
+          "of " +
+              std::to_string(x) + "x" + std::to_string(y),
+          "give a photo that a viewer can show", path_.string());
     }
     if (int64_t{x} * y / kMaxPixelsPerByte > size()) {
       throw ModelError("an image of " + std::to_string(x) + "x" + std::to_string(y) +

@@ -96,7 +96,27 @@ TEST(DamagedImages, MorePixelsThanTheFileCanHold) {
   const size_t height = 22;  // of the little-endian number in the header
   bmp.replace(height, 4, std::string("\x00\x00\x40\x00", 4));
   WriteBytes(dir / "a.bmp", bmp);
-  EXPECT_THAT(Problem(dir / "a.bmp"), HasSubstr("1x4194304 pixels cannot be in a file of"));
+  EXPECT_THAT(Problem(dir / "a.bmp"), HasSubstr("1x4194304 pixels ends at byte 16777269"));
+}
+
+TEST(DamagedImages, ABitmapThatIsCutShort) {
+  const TempFolder dir;
+  WriteImage(dir / "a.bmp", 3, 2, 3, std::vector<uint8_t>(18, 200));
+  std::string bmp = ReadBytes(dir / "a.bmp");
+  // Some writers leave the padding of the last row out.
+  const size_t padding = 3;
+  bmp.resize(bmp.size() - padding);
+  WriteBytes(dir / "a.bmp", bmp);
+  EXPECT_EQ(Problem(dir / "a.bmp"), "");
+  bmp.pop_back();
+  WriteBytes(dir / "a.bmp", bmp);
+  EXPECT_THAT(Problem(dir / "a.bmp"), HasSubstr("ends at byte 75, found 74 bytes"));
+}
+
+TEST(DamagedImages, ASideThatNoPhotoHas) {
+  const TempFolder dir;
+  WriteImage(dir / "a.png", 1, 65536, 1, std::vector<uint8_t>(65536));
+  EXPECT_THAT(Problem(dir / "a.png"), HasSubstr("up to 65535 on a side, found one of 1x65536"));
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-#include "lib/runtime/jpeg_check.h"
+#include "lib/runtime/image_check.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "lib/core/error.h"
 
@@ -60,9 +61,7 @@ void CheckTables(std::span<const std::byte> rest, size_t length, const std::stri
   }
 }
 
-}  // namespace
-
-void CheckHuffmanTables(std::span<const std::byte> bytes, const std::string& where) {
+void CheckJpeg(std::span<const std::byte> bytes, const std::string& where) {
   Segments segments(bytes);
   if (bytes.size() < 2 || std::to_integer<int>(bytes[0]) != 0xff || segments.NextMarker() != kStart)
     return;
@@ -71,6 +70,42 @@ void CheckHuffmanTables(std::span<const std::byte> bytes, const std::string& whe
     if (marker == kHuffmanTables) CheckTables(segments.rest(), segments.Length(), where);
     segments.Skip(segments.Length());
   }
+}
+
+uint32_t LittleEndian(std::span<const std::byte> bytes, size_t at, size_t count) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < count; ++i) value |= std::to_integer<uint32_t>(bytes[at + i]) << (8 * i);
+  return value;
+}
+
+// A file header of 14 bytes, then one of the image: of 12 bytes with sizes of 16 bits, or longer
+// with sizes of 32, of which the height is negative where rows go down. Rows are whole words.
+void CheckBitmap(std::span<const std::byte> bytes, const std::string& where) {
+  constexpr size_t kHeaders = 30;
+  constexpr uint32_t kOldHeader = 12;
+  if (bytes.size() < kHeaders || bytes[0] != std::byte{'B'} || bytes[1] != std::byte{'M'}) return;
+  const bool old = LittleEndian(bytes, 14, 4) == kOldHeader;
+  const uint64_t width = old ? LittleEndian(bytes, 18, 2) : LittleEndian(bytes, 18, 4);
+  const auto signed_height = static_cast<int32_t>(LittleEndian(bytes, 22, 4));
+  const uint64_t height =
+      old ? LittleEndian(bytes, 20, 2)
+          : static_cast<uint64_t>(std::abs(static_cast<int64_t>(signed_height)));
+  const uint64_t bits = width * LittleEndian(bytes, old ? 24 : 28, 2);
+  if (height == 0) return;
+  const uint64_t end =
+      LittleEndian(bytes, 10, 4) + (bits + 31) / 32 * 4 * (height - 1) + (bits + 7) / 8;
+  if (end <= bytes.size()) return;
+  throw ModelError("a BMP image of " + std::to_string(width) + "x" + std::to_string(height) +
+                       " pixels ends at byte " + std::to_string(end) + ", found " +
+                       std::to_string(bytes.size()) + " bytes",
+                   "the file is truncated or damaged; save the image again", where);
+}
+
+}  // namespace
+
+void CheckImage(std::span<const std::byte> bytes, const std::string& where) {
+  CheckJpeg(bytes, where);
+  CheckBitmap(bytes, where);
 }
 
 }  // namespace hif8
