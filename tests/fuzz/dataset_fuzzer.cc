@@ -4,6 +4,7 @@
 // is a file itself.
 #include "lib/runtime/dataset.h"
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 
@@ -33,7 +34,10 @@ std::vector<GraphValue> ReadInputs(const std::string& text) {
       input.shape.push_back(size > 0 && size < 64 ? size : -1);
       input.dim_names.push_back(size > 0 ? "" : word);
     }
-    inputs.push_back(std::move(input));
+    const bool known = std::any_of(inputs.begin(), inputs.end(), [&](const GraphValue& other) {
+      return other.name == input.name;  // no graph has two of a name
+    });
+    if (!known) inputs.push_back(std::move(input));
   }
   return inputs;
 }

@@ -40,11 +40,11 @@ TEST(DamagedImages, HuffmanTableWithTooManyCodes) {
   std::string jpeg = Jpeg(dir);
   jpeg[FirstCounts(jpeg) + 14] = jpeg[FirstCounts(jpeg) + 15] = '\xff';
   WriteBytes(dir / "a.jpg", jpeg);
-  EXPECT_THAT(Problem(dir / "a.jpg"), HasSubstr("at most 256 codes, found one of 5"));
+  EXPECT_THAT(Problem(dir / "a.jpg"), HasSubstr("Bogus Huffman table"));
   // The name does not matter, nor do bytes of filling between segments.
   jpeg.insert(2, "\xff\xff\xff");
   WriteBytes(dir / "a.png", jpeg);
-  EXPECT_THAT(Problem(dir / "a.png"), HasSubstr("at most 256 codes"));
+  EXPECT_THAT(Problem(dir / "a.png"), HasSubstr("Bogus Huffman table"));
 }
 
 TEST(DamagedImages, HuffmanTableBeyondItsSegment) {
@@ -53,7 +53,7 @@ TEST(DamagedImages, HuffmanTableBeyondItsSegment) {
   // A segment of one byte after the start; the counts are read from what follows it.
   jpeg.insert(2, std::string("\xff\xc4\x00\x03\x00", 5) + std::string(16, '\xf0'));
   WriteBytes(dir / "a.jpg", jpeg);
-  EXPECT_THAT(Problem(dir / "a.jpg"), HasSubstr("found one of 3840"));
+  EXPECT_THAT(Problem(dir / "a.jpg"), HasSubstr("Bogus marker length"));
 }
 
 TEST(DamagedImages, HuffmanTableThatEndsWithTheFile) {
@@ -63,7 +63,7 @@ TEST(DamagedImages, HuffmanTableThatEndsWithTheFile) {
   jpeg.resize(FirstCounts(jpeg) + 3);
   jpeg.replace(jpeg.size() - 3, 3, "\x01\xd5\xf8");
   WriteBytes(dir / "a.jpg", jpeg);
-  EXPECT_THAT(Problem(dir / "a.jpg"), HasSubstr("found one of 462"));
+  EXPECT_THAT(Problem(dir / "a.jpg"), HasSubstr("Bogus Huffman table"));
 }
 
 TEST(DamagedImages, HuffmanTableAfterImageData) {
@@ -73,7 +73,7 @@ TEST(DamagedImages, HuffmanTableAfterImageData) {
   ASSERT_NE(end, std::string::npos);
   const std::string table = std::string("\xff\xc4\x00\x13\x00", 5) + std::string(16, '\x20');
   WriteBytes(dir / "a.jpg", jpeg.substr(0, end) + table + jpeg.substr(end));
-  EXPECT_THAT(Problem(dir / "a.jpg"), HasSubstr("found one of 512"));
+  EXPECT_THAT(Problem(dir / "a.jpg"), HasSubstr("Bogus Huffman table"));
   // Behind the end of the image nothing is read.
   WriteBytes(dir / "b.jpg", jpeg + table);
   EXPECT_EQ(Problem(dir / "b.jpg"), "");
@@ -96,7 +96,7 @@ TEST(DamagedImages, MorePixelsThanTheFileCanHold) {
   const size_t height = 22;  // of the little-endian number in the header
   bmp.replace(height, 4, std::string("\x00\x00\x40\x00", 4));
   WriteBytes(dir / "a.bmp", bmp);
-  EXPECT_THAT(Problem(dir / "a.bmp"), HasSubstr("1x4194304 pixels ends at byte 16777269"));
+  EXPECT_THAT(Problem(dir / "a.bmp"), HasSubstr("pixels end at byte 16777269, the file at 58"));
 }
 
 TEST(DamagedImages, ABitmapThatIsCutShort) {
@@ -110,7 +110,7 @@ TEST(DamagedImages, ABitmapThatIsCutShort) {
   EXPECT_EQ(Problem(dir / "a.bmp"), "");
   bmp.pop_back();
   WriteBytes(dir / "a.bmp", bmp);
-  EXPECT_THAT(Problem(dir / "a.bmp"), HasSubstr("ends at byte 75, found 74 bytes"));
+  EXPECT_THAT(Problem(dir / "a.bmp"), HasSubstr("pixels end at byte 75, the file at 74"));
 }
 
 TEST(DamagedImages, ASideThatNoPhotoHas) {
