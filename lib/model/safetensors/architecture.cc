@@ -10,6 +10,7 @@ namespace hif8 {
 namespace {
 
 constexpr int64_t kMaxBlocks = 10'000;
+constexpr int64_t kMaxRotated = 1 << 16;  // elements of a head, which have a table of angles
 constexpr const char* kTextConfig = "text_config";
 
 void CheckExperts(const DescriptionValues& values, const ExpertsSpec& experts) {
@@ -65,9 +66,10 @@ void MakeRopes(const DescriptionValues& values, DecoderSpec* spec) {
   if (std::find(rotated.begin(), rotated.end(), true) == rotated.end()) return;
   const RotationSpec& rotation = spec->rotation;
   const auto dim = static_cast<int64_t>(std::floor(rotation.dimension));
-  if (dim < 2 || dim > spec->head_dim || dim % 2 != 0) {
-    values.Fail("rope.dim", "expected an even number up to " + std::to_string(spec->head_dim) +
-                                ", found " + std::to_string(dim));
+  const int64_t most = std::min(spec->head_dim, kMaxRotated);
+  if (dim < 2 || dim > most || dim % 2 != 0) {
+    values.Fail("rope.dim", "expected an even number up to " + std::to_string(most) + ", found " +
+                                std::to_string(dim));
   }
   spec->rope = MakeRope(values.config(), rotation.theta, dim);
   spec->local_rope = PlainRope(rotation.local_theta, dim);
