@@ -11,6 +11,7 @@ std::string PlanLine(const PlanSummary& summary) {
   QuantizedCounts counts;
   counts.layers = summary.layers;
   counts.quantized = summary.quantized;
+  counts.weight_only = summary.weight_only;
   counts.caches = summary.caches;
   counts.coverage = {summary.coverage.parameters, ToMeasured(summary.coverage.macs)};
   counts.sizes_of = "weights ";
@@ -23,6 +24,7 @@ nlohmann::ordered_json PlanSummaryJson(const PlanSummary& summary) {
   const Coverage& coverage = summary.coverage;
   nlohmann::ordered_json json = {{"layers", summary.layers},
                                  {"quantized", summary.quantized},
+                                 {"weight_only", summary.weight_only},
                                  {"caches", summary.caches},
                                  {"bytes_before", summary.bytes_before},
                                  {"bytes_after", summary.bytes_after},

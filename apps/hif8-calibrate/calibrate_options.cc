@@ -123,7 +123,7 @@ std::vector<RecipeFlag> QuantizationFlags() {
         .kind = OptionKind::kText,
         .group = kQuant,
         .value = "RULE",
-        .help = "scale rule of activations; --list rules names them",
+        .help = "scale rule of activations (--list rules names them), or off: weights only",
         .default_text = "max",
         .brief = true},
        "activations.rule"},
@@ -376,7 +376,8 @@ cli::ProgramSpec CalibrateSpec() {
       {"One layer kept, and a gate for a CI job",
        "hif8-calibrate model.onnx --data calib/ -o out/ --keep '^head\\.' "
        "--fail-if 'network_sqnr<15'"},
-      {"Weights only, no data needed", "hif8-calibrate Qwen3-8B/ -o Qwen3-8B-HiF8/ --recipe cast"},
+      {"Weights only, no data needed",
+       "hif8-calibrate Qwen3-8B/ -o Qwen3-8B-HiF8/ --recipe weight-only"},
       {"On the first of three machines: its part of the files",
        "hif8-calibrate Qwen3-8B/ -o part1/ --recipe cast --shards 1/3"},
       {"The parts joined (hif8-calibrate merge --help says more)",

@@ -85,14 +85,16 @@ std::optional<OperandReport> ActivationOf(const PipelineResult& result, int acti
   return report;
 }
 
-LayerReport LayerOf(const Layer& layer, const LayerPlan& plan, const PipelineResult& result,
-                    size_t index) {
+LayerReport LayerOf(const Model& model, const PipelineResult& result, size_t index) {
+  const Layer& layer = model.layers()[index];
+  const LayerPlan& plan = result.plan.layers[index];
   LayerReport report;
   report.name = layer.name;
   report.op = layer.op;
   report.quantized = plan.quantized;
   report.reason = plan.reason;
   if (plan.quantized) {
+    report.weight_only = result.plan.IsWeightOnly(model, index);
     const auto weight = result.weights.find(layer.weight);
     if (weight != result.weights.end()) {
       report.weight = WeightReport(result.plan.weights.at(layer.weight), weight->second);
@@ -171,7 +173,7 @@ Report MakeReport(const Model& model, const PipelineResult& result) {
   for (size_t i = 0; i < model.layers().size(); ++i) {
     const Layer& layer = model.layers()[i];
     if (layer.option != "kv_cache") {
-      report.layers.push_back(LayerOf(layer, result.plan.layers[i], result, i));
+      report.layers.push_back(LayerOf(model, result, i));
     } else if (result.plan.layers[i].quantized) {
       AddCache(layer, result, &report);
     }

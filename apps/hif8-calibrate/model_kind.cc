@@ -165,10 +165,10 @@ std::unique_ptr<ModelKind> OpenModel(const ModelPlace& place, QuantConfig* confi
     }
     return std::make_unique<OnnxKind>(path, *config, context, log);
   }
-  if (!folder && !place.has_scales &&
-      context.rules.Get(config->activations.rule).traits().needs_data) {
+  const Calibrator* const rule = context.rules.Find(config->activations.rule);
+  if (!folder && !place.has_scales && rule != nullptr && rule->traits().needs_data) {
     log.Info("a bare .safetensors file without data: only the weights are quantized");
-    config->activations.rule = RuleWith(context.rules, &RuleTraits::needs_data, false).name();
+    config->activations.rule = kRuleOff;
   }
   return std::make_unique<CheckpointKind>(place, *config, context);
 }

@@ -36,8 +36,7 @@ std::optional<WeightRow> WeightOf(const Model& model, const QuantPlan& plan, siz
 
 // The plan of an activation that a layer reads; null: there is none, or it is not quantized.
 const OperandPlan* InputOf(const QuantPlan& plan, size_t layer, int activation) {
-  if (activation < 0 || !plan.layers[layer].quantized) return nullptr;
-  return &plan.activations.at(activation);
+  return plan.layers[layer].quantized ? plan.FindActivation(activation) : nullptr;
 }
 
 std::vector<std::string> TextRow(const Model& model, const QuantPlan& plan, size_t index) {
@@ -51,6 +50,7 @@ std::vector<std::string> TextRow(const Model& model, const QuantPlan& plan, size
     after = BytesText(static_cast<int64_t>(weight->after()));
   }
   std::string input = decided.quantized ? "-" : CleanText("kept: " + decided.reason);
+  if (plan.IsWeightOnly(model, index)) input = "stays";
   if (const OperandPlan* read = InputOf(plan, index, layer.activation)) input = OperandText(*read);
   return {CleanText(layer.name), layer.op, text, input, before, after};
 }

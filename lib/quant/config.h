@@ -37,7 +37,7 @@ inline constexpr EnumTable<WeightRounding, 2> kEnumNames<WeightRounding>{
 struct OperandConfig {
   std::string format;  // name of a registered number format
   Granularity granularity = Granularity::kTensor;
-  std::string rule;          // name of a registered scale rule, or kRuleOff
+  std::string rule;          // name of a registered scale rule; not of weights: kRuleOff
   double target = 0;         // magnitude that the reference is mapped to; 0: not given yet
   std::optional<int> guard;  // binades kept free above the reference; turned into `target`
   double percentile = 99;    // percent of magnitudes, (0, 100]

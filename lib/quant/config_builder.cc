@@ -140,8 +140,9 @@ QuantConfig ConfigBuilder::Finish() {
     FinishOverride(entry, "activations", config_.activations.format);
   }
   const OperandConfig& activations = config_.activations;
-  const RuleTraits& rule = context_.rules.Get(activations.rule).traits();
-  if (activations.granularity == Granularity::kToken && !rule.tiles && rule.needs_data) {
+  const Calibrator* const rule = context_.rules.Find(activations.rule);
+  if (activations.granularity == Granularity::kToken && rule != nullptr && !rule->traits().tiles &&
+      rule->traits().needs_data) {
     const std::string rule_place = config_.places.Of("activations.rule");
     diagnostics_.Add(rule_place.empty() ? config_.places.Of("activations.granularity") : rule_place,
                      "activations: rule '" + activations.rule + "' with granularity token",

@@ -6,13 +6,17 @@
 namespace hif8 {
 
 std::span<const BuiltInRecipe> BuiltInRecipes() {
-  static constexpr std::array<BuiltInRecipe, 6> kRecipes = {{
+  static constexpr std::array<BuiltInRecipe, 7> kRecipes = {{
       {"inference", "weights per channel and activations per tensor, scales from amax (default)",
        R"(version: 1
 )"},
       {"cast", "weights per channel, activations converted directly: needs no data",
        R"(version: 1
 activations: {rule: cast}
+)"},
+      {"weight-only", "weights per channel alone, activations stay as they are: needs no data",
+       R"(version: 1
+activations: {rule: off}
 )"},
       {"pangu-qat", "MLP projections alone, per tensor, amax to 15, clipped; five blocks kept",
        R"(version: 1

@@ -16,12 +16,12 @@ enum class ParamKind {
   kInteger,
   kCountOrAll,  // an integer, or `all`, which is 0
   kNumber,
-  kChoice,      // one of `choices`
-  kFormat,      // a registered number format
-  kWeightRule,  // a registered scale rule that serves weights
-  kActivationRule,
-  kCacheRule,  // one that serves caches, or kRuleOff
-  kPattern,    // a regular expression, may be empty
+  kChoice,          // one of `choices`
+  kFormat,          // a registered number format
+  kWeightRule,      // a registered scale rule that serves weights
+  kActivationRule,  // one that serves activations, or kRuleOff
+  kCacheRule,       // one that serves caches, or kRuleOff
+  kPattern,         // a regular expression, may be empty
   kPatternList,
   kIntegerList,  // of `length` entries
   kNumberList

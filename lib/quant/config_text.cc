@@ -54,9 +54,9 @@ std::vector<std::string> KnownNames(const Param& param, const ParseContext& cont
   };
   if (param.kind == ParamKind::kFormat) return context.formats.names();
   if (param.kind == ParamKind::kWeightRule) return rules(&RuleTraits::weights);
-  if (param.kind == ParamKind::kActivationRule) return rules(&RuleTraits::activations);
-  if (param.kind != ParamKind::kCacheRule) return param.choices;
-  std::vector<std::string> names = rules(&RuleTraits::caches);
+  const bool cache = param.kind == ParamKind::kCacheRule;
+  if (!cache && param.kind != ParamKind::kActivationRule) return param.choices;
+  std::vector<std::string> names = rules(cache ? &RuleTraits::caches : &RuleTraits::activations);
   names.insert(names.begin(), std::string(kRuleOff));
   return names;
 }
@@ -125,8 +125,8 @@ std::string Param::Expected() const {
     case ParamKind::kFormat:
       return "a number format";
     case ParamKind::kWeightRule:
-    case ParamKind::kActivationRule:
       return "a scale rule";
+    case ParamKind::kActivationRule:
     case ParamKind::kCacheRule:
       return "a scale rule, or off";
     case ParamKind::kPattern:

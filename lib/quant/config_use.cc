@@ -71,11 +71,21 @@ bool UsesRule(const QuantConfig& config, const std::string& operand, const std::
   });
 }
 
+bool SetsActivationRule(const QuantConfig& config) {
+  return std::any_of(config.overrides.begin(), config.overrides.end(), [](const Override& o) {
+    return std::any_of(o.settings.begin(), o.settings.end(),
+                       [](const ParamSetting& s) { return s.key == "activations.rule"; });
+  });
+}
+
 // Why a setting of that key changes nothing beside the others, or empty.
 std::string NoEffect(const std::string& key, const QuantConfig& config,
                      const CalibratorRegistry& rules) {
   static const std::array<std::string, 3> kOperands = {"weights", "activations", "kv_cache"};
   const std::string& activations = config.activations.rule;
+  if (activations == kRuleOff && (key == "attention" || key.starts_with("activations."))) {
+    return key == "activations.rule" || SetsActivationRule(config) ? "" : "activations.rule is off";
+  }
   if (key == "activations.clip" && !rules.Get(activations).traits().needs_data) {
     return "rule " + activations + " maps nothing to a target";
   }

@@ -10,12 +10,14 @@ namespace hif8 {
 namespace {
 
 // What loaders see of an operand: neither how its scale was chosen nor which number that is.
-auto SchemeOf(const OperandConfig& operand, const ParseContext& context) {
+using Scheme = std::tuple<std::string, Granularity, ScaleDType, bool>;
+Scheme SchemeOf(const OperandConfig& operand, const ParseContext& context) {
+  if (operand.rule == kRuleOff) return {};
   const NumberFormat& format = context.formats.Get(operand.format);
   const TileScales* const own =
       format.storage().tiled ? format.TilesFor(operand.granularity) : nullptr;
-  return std::tuple(operand.format, own != nullptr ? own->granularity : operand.granularity,
-                    operand.scale_dtype, context.rules.Get(operand.rule).traits().needs_data);
+  return {operand.format, own != nullptr ? own->granularity : operand.granularity,
+          operand.scale_dtype, context.rules.Get(operand.rule).traits().needs_data};
 }
 
 bool SameScheme(const LayerDecision& a, const LayerDecision& b, const ParseContext& context) {

@@ -179,7 +179,7 @@ class Pipeline {
     } else if (!result_.plan.ObservedActivations().empty()) {
       throw UsageError("static activation scales need calibration data, and none was given",
                        "give --data, --stats-in or --calibration; or --recipe cast to convert "
-                       "activations without a scale");
+                       "activations without a scale, weight-only to leave them");
     }
     if (in_.source != nullptr) in_.source->SetObserver({});
     if (!options_.stats_out.empty()) WriteStatsFile(options_.stats_out, stats);

@@ -102,6 +102,10 @@ class Planner {
                           std::to_string(config_.high_precision_layers) + " high-precision blocks";
       }
       if (decision.reason.empty()) decision.config = rules_.Resolve(names);
+      if (decision.reason.empty() && model_.layers()[i].kind == LayerKind::kProduct &&
+          decision.config.activations.rule == kRuleOff) {
+        decision.reason = "activations.rule is off";
+      }
       if (decision.reason.empty() && HasKernelTiles(model_.layers()[i], decision.config.weights)) {
         decision.reason =
             "the weights of a convolution have scales per tensor or channel, no others";
@@ -163,18 +167,19 @@ class Planner {
     return operand;
   }
 
-  // Inserts, or checks that the layer that came first asked for the same.
+  // Inserts what there is, or checks that the layer that came first asked for the same.
   template <typename Plan>
-  void Share(std::map<int, Plan>* plans, int index, Plan plan, const std::string& tensor,
-             const std::string& layer) {
+  void Share(std::map<int, Plan>* plans, int index, std::optional<Plan> plan,
+             const std::string& tensor, const std::string& layer) {
+    const auto [user, first] =
+        first_user_.emplace(std::pair(static_cast<const void*>(plans), index), layer);
     const auto at = plans->find(index);
-    if (at == plans->end()) {
-      plans->emplace(index, std::move(plan));
-      first_user_[tensor] = layer;
-    } else if (at->second.config != plan.config) {
-      throw UsageError("layers '" + first_user_[tensor] + "' and '" + layer +
-                           "' share the tensor '" + tensor +
-                           "' but the recipe's overrides ask for different things",
+    if (first) {
+      if (plan) plans->emplace(index, *std::move(plan));
+    } else if ((at != plans->end()) != plan.has_value() ||
+               (plan && at->second.config != plan->config)) {
+      throw UsageError("layers '" + user->second + "' and '" + layer + "' share the tensor '" +
+                           tensor + "' but the recipe's overrides ask for different things",
                        "write one override that matches both");
     }
   }
@@ -182,15 +187,18 @@ class Planner {
   void AddOperands(const Layer& layer, const LayerConfig& config) {
     if (layer.weight >= 0) {
       const Weight& weight = model_.weights()[static_cast<size_t>(layer.weight)];
-      Share(&plan_.weights, layer.weight, MakeWeight(weight, config.weights), weight.name,
-            layer.name);
+      Share(&plan_.weights, layer.weight, std::optional(MakeWeight(weight, config.weights)),
+            weight.name, layer.name);
     }
     for (const int index : {layer.activation, layer.second_activation}) {
       if (index < 0) continue;
       const Activation& activation = model_.activations()[static_cast<size_t>(index)];
-      const bool cached = layer.kind == LayerKind::kCache;
-      OperandPlan operand =
-          cached ? MakeCache(config_.kv_cache) : MakeActivation(activation, config.activations);
+      std::optional<OperandPlan> operand;  // none: the layer is weight-only
+      if (layer.kind == LayerKind::kCache) {
+        operand = MakeCache(config_.kv_cache);
+      } else if (config.activations.rule != kRuleOff) {
+        operand = MakeActivation(activation, config.activations);
+      }
       Share(&plan_.activations, index, std::move(operand), activation.name, layer.name);
     }
   }
@@ -280,7 +288,8 @@ class Planner {
   const ParseContext& context_;
   LayerRules rules_;
   QuantPlan plan_;
-  std::map<std::string, std::string> first_user_;
+  // The layer that came first, by map of operands and index in it.
+  std::map<std::pair<const void*, int>, std::string> first_user_;
 };
 
 // Removes operands that no quantized layer uses any more.
@@ -292,7 +301,8 @@ void DropUnusedOperands(const Model& model, QuantPlan* plan) {
     const Layer& layer = model.layers()[i];
     if (layer.weight >= 0) weights.insert(*plan->weights.find(layer.weight));
     for (const int index : {layer.activation, layer.second_activation}) {
-      if (index >= 0) activations.insert(*plan->activations.find(index));
+      const auto read = plan->activations.find(index);
+      if (read != plan->activations.end()) activations.insert(*read);
     }
   }
   plan->weights = std::move(weights);
@@ -316,14 +326,6 @@ FakeQuantize OperandPlan::With(const ScaleChoice& choice) const {
     how.clip = choice.reference;
   }
   return how;
-}
-
-uint64_t StoredBytes(const WeightPlan& plan) {
-  const bool bf16 = plan.params.scale_dtype == ScaleDType::kBF16;
-  const size_t scale = plan.format->ScalesFollowAmax() ? 1 : bf16 ? 2 : 4;
-  const size_t global = plan.format->HasGlobalScale() ? 4 : 0;
-  const uint64_t code_bits = plan.layout.size() * static_cast<uint64_t>(plan.format->bits());
-  return (code_bits + 7) / 8 + plan.layout.scale_count() * scale + global;
 }
 
 std::vector<bool> QuantPlan::QuantizedLayers() const {
@@ -351,11 +353,14 @@ void ConvertUnreached(const Model& model, const QuantConfig& config, const Parse
   const Planner planner(model, config, context);
   for (size_t i = 0; i < plan->layers.size(); ++i) {
     const Layer& layer = model.layers()[i];
-    if (!plan->layers[i].quantized || layer.beside.empty() || layer.activation < 0) continue;
-    OperandPlan& operand = plan->activations.at(layer.activation);
-    if (!operand.NeedsData() || observed(layer.activation)) continue;
-    operand = planner.Converted(model.activations()[static_cast<size_t>(layer.activation)],
-                                operand.config);
+    if (!plan->layers[i].quantized || layer.beside.empty()) continue;
+    const auto read = plan->activations.find(layer.activation);
+    if (read == plan->activations.end() || !read->second.NeedsData() ||
+        observed(layer.activation)) {
+      continue;
+    }
+    const Activation& activation = model.activations()[static_cast<size_t>(layer.activation)];
+    read->second = planner.Converted(activation, read->second.config);
   }
 }
 
@@ -380,8 +385,8 @@ std::vector<std::string> KeepUnobserved(const Model& model, const std::vector<Te
     LayerPlan& layer_plan = plan->layers[i];
     const Layer& layer = model.layers()[i];
     for (const int index : {layer.activation, layer.second_activation}) {
-      if (!layer_plan.quantized || index < 0) continue;
-      if (!plan->activations.at(index).NeedsData()) continue;
+      const OperandPlan* const read = plan->FindActivation(index);
+      if (!layer_plan.quantized || read == nullptr || !read->NeedsData()) continue;
       const std::string reason = UnusableBecause(stats[static_cast<size_t>(index)]);
       if (reason.empty()) continue;
       layer_plan = {false, reason};

@@ -54,6 +54,10 @@ struct QuantPlan {
   std::vector<std::string> notices;        // what a user should know, one sentence each
 
   std::vector<bool> QuantizedLayers() const;  // a flag for each layer
+  // Returns how that activation is quantized; null: it stays as it is, or there is none (-1).
+  const OperandPlan* FindActivation(int index) const;
+  // Returns whether the weight alone is quantized of a layer that has an input too.
+  bool IsWeightOnly(const Model& model, size_t layer) const;
   // Returns activations whose scale must come from data; with `dynamic`, those as well that have
   // none but whose rule could choose one.
   std::vector<int> ObservedActivations(bool dynamic = false) const;
@@ -96,7 +100,8 @@ struct Coverage {
 // multiply-adds.
 struct PlanSummary {
   size_t layers = 0, quantized = 0;
-  size_t caches = 0;  // quantized ones
+  size_t weight_only = 0;  // of the quantized ones
+  size_t caches = 0;       // quantized ones
   Coverage coverage;
   uint64_t bytes_before = 0, bytes_after = 0;  // of all weights of layers, each counted once
 };

@@ -27,6 +27,25 @@ Coverage CoverageOf(const Model& model, const QuantPlan& plan) {
 
 }  // namespace
 
+const OperandPlan* QuantPlan::FindActivation(int index) const {
+  const auto found = activations.find(index);
+  return found == activations.end() ? nullptr : &found->second;
+}
+
+bool QuantPlan::IsWeightOnly(const Model& model, size_t layer) const {
+  const Layer& info = model.layers()[layer];
+  return layers[layer].quantized && info.weight >= 0 && info.activation >= 0 &&
+         FindActivation(info.activation) == nullptr;
+}
+
+uint64_t StoredBytes(const WeightPlan& plan) {
+  const bool bf16 = plan.params.scale_dtype == ScaleDType::kBF16;
+  const size_t scale = plan.format->ScalesFollowAmax() ? 1 : bf16 ? 2 : 4;
+  const size_t global = plan.format->HasGlobalScale() ? 4 : 0;
+  const uint64_t code_bits = plan.layout.size() * static_cast<uint64_t>(plan.format->bits());
+  return (code_bits + 7) / 8 + plan.layout.scale_count() * scale + global;
+}
+
 PlanSummary Summarize(const Model& model, const QuantPlan& plan) {
   PlanSummary summary;
   for (size_t i = 0; i < plan.layers.size(); ++i) {
@@ -34,6 +53,7 @@ PlanSummary Summarize(const Model& model, const QuantPlan& plan) {
     const size_t quantized = plan.layers[i].quantized ? 1 : 0;
     summary.layers += cache ? 0 : 1;
     (cache ? summary.caches : summary.quantized) += quantized;
+    summary.weight_only += plan.IsWeightOnly(model, i) ? 1 : 0;
   }
   for (size_t i = 0; i < model.weights().size(); ++i) {
     const Weight& weight = model.weights()[i];

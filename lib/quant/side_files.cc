@@ -21,7 +21,8 @@ CalibratedLayer MakeEntry(const Model& model, const Layer& layer, const Pipeline
     if (written != result.weights.end()) entry.weight_hash = written->second.scales_hash;
   }
   for (const int index : {layer.activation, layer.second_activation}) {
-    if (index < 0 || !result.plan.activations.at(index).HasStaticScale()) continue;
+    const OperandPlan* const read = result.plan.FindActivation(index);
+    if (read == nullptr || !read->HasStaticScale()) continue;
     entry.inputs.emplace_back(model.activations()[static_cast<size_t>(index)].name,
                               result.activations.at(index));
   }

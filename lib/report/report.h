@@ -60,8 +60,9 @@ struct OperandReport {
 struct LayerReport {
   std::string name;
   std::string op;
-  bool quantized = false;  // "status": "quantized" or "kept"
-  std::string reason;      // why it was kept
+  bool quantized = false;           // "status": "quantized" or "kept"
+  std::string reason;               // why it was kept
+  std::optional<bool> weight_only;  // quantized, its input stays as it is; nothing: not known
   std::optional<OperandReport> weight, activation;
   std::optional<OperandReport> output;       // quantized against original, same incoming data
   std::optional<OperandReport> accumulated;  // in the quantized network, its own incoming data

@@ -73,6 +73,7 @@ void Fields(T& o, V&& visit) {
   visit("op", o.op);
   visit("status", o.quantized);
   visit("reason", o.reason);
+  visit("weight_only", o.weight_only);
   visit("weight", o.weight);
   visit("activation", o.activation);
   visit("output", o.output);

@@ -12,7 +12,10 @@ namespace {
 QuantizedCounts CountsOf(const Report& report) {
   QuantizedCounts counts;
   counts.layers = report.layers.size();
-  for (const LayerReport& layer : report.layers) counts.quantized += layer.quantized ? 1 : 0;
+  for (const LayerReport& layer : report.layers) {
+    counts.quantized += layer.quantized ? 1 : 0;
+    counts.weight_only += layer.weight_only.value_or(false) ? 1 : 0;
+  }
   for (const KvCacheReport& cache : report.kv_cache) {
     counts.caches += (cache.k ? 1 : 0) + (cache.v ? 1 : 0);
   }
@@ -95,10 +98,16 @@ std::string CountsLine(const QuantizedCounts& counts) {
   std::string caches;
   if (counts.caches > 0)
     caches = fmt::format(" and {} cache{}", counts.caches, counts.caches == 1 ? "" : "s");
+  std::string weights;
+  if (counts.weight_only > 0) {
+    weights = counts.weight_only == counts.quantized
+                  ? " (weight-only)"
+                  : fmt::format(" ({} of them weight-only)", counts.weight_only);
+  }
   std::string line =
-      fmt::format("{} of {} layers{} quantized; {} of parameters, {} of multiply-adds",
-                  counts.quantized, counts.layers, caches, PercentText(counts.coverage.parameters),
-                  PercentText(counts.coverage.macs));
+      fmt::format("{} of {} layers{} quantized{}; {} of parameters, {} of multiply-adds",
+                  counts.quantized, counts.layers, caches, weights,
+                  PercentText(counts.coverage.parameters), PercentText(counts.coverage.macs));
   if (counts.bytes_before && counts.bytes_after) {
     line += fmt::format("; {}{} -> {}", counts.sizes_of, BytesText(counts.bytes_before),
                         BytesText(counts.bytes_after));

@@ -30,10 +30,12 @@ def both(name, more="", weights=""):
 
 RECIPES = {
     "cast": "cast",
+    "weight-only": "weight-only",
     "inference": "inference",
     "HiF8, inputs per token": "activations: {granularity: token}\n",
     "pangu-qat": "pangu-qat",
     "w4a8-moe": "w4a8-moe",
+    "FP8 row, weight-only": "weights: {format: fp8_e4m3}\nactivations: {rule: off}\n",
     "FP8 row, token": both("fp8_e4m3", ", granularity: token"),
     "FP8 row, static": both("fp8_e4m3"),
     "FP8 tensor, static": both("fp8_e4m3", weights=", granularity: tensor"),
@@ -41,13 +43,17 @@ RECIPES = {
     # Several loaders keep the scales of INT8 in BF16.
     "INT8 row, token": both("int8", ", granularity: token", ", scale_dtype: bf16"),
     "INT8 row, static": both("int8", weights=", scale_dtype: bf16"),
+    "INT8 row, weight-only": "weights: {format: int8, scale_dtype: bf16}\nactivations: {rule: off}\n",
     "MXFP8": both("mxfp8"),
     "MXFP4": both("mxfp4"),
+    "MXFP4, weight-only": "weights: {format: mxfp4}\nactivations: {rule: off}\n",
 }
 DENSE, EXPERTS = {"random-qwen2", "random-pangu-embedded", "tiny-qwen3"}, {"random-qwen3-moe"}
 ALL = DENSE | EXPERTS
 # By layout and recipe: who takes every layer of which models. deepseek-v3 here has shapes that suit no operator of MX or blocks.
 LOADS = {
+    ("compressed-tensors", "FP8 row, weight-only"): {"vllm": DENSE, "vllm-old": DENSE},
+    ("compressed-tensors", "MXFP4, weight-only"): {"vllm": DENSE, "vllm-old": DENSE},
     ("compressed-tensors", "FP8 row, token"): {"vllm": ALL, "vllm-old": ALL, "sglang": ALL, "tensorrt-llm": ALL, "vllm-ascend": ALL},
     ("compressed-tensors", "FP8 row, static"): {"vllm": DENSE, "vllm-old": DENSE, "sglang": DENSE},
     ("compressed-tensors", "FP8 tensor, static"): {"vllm": ALL, "vllm-old": ALL, "sglang": ALL},

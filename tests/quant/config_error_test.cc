@@ -194,11 +194,12 @@ TEST_F(ConfigErrorTest, UnknownRecipesListTheBuiltInOnes) {
   std::vector<Error> errors = Load("inferense", {});
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].message(), "no recipe 'inferense': neither a built-in one nor a file");
-  EXPECT_EQ(errors[0].hint(),
-            "did you mean 'inference'? built-in: inference, cast, pangu-qat, kv-cache, w4a8-moe, "
-            "w4a4-moe");
+  EXPECT_EQ(
+      errors[0].hint(),
+      "did you mean 'inference'? built-in: inference, cast, weight-only, pangu-qat, kv-cache, "
+      "w4a8-moe, w4a4-moe");
   EXPECT_EQ(Load("/nonexistent/r.yaml", {}).at(0).hint(),
-            "built-in: inference, cast, pangu-qat, kv-cache, w4a8-moe, w4a4-moe");
+            "built-in: inference, cast, weight-only, pangu-qat, kv-cache, w4a8-moe, w4a4-moe");
   EXPECT_THAT(Load(::testing::TempDir(), {}).at(0).message(), HasSubstr("directory"));
   const std::string path = ::testing::TempDir() + "bad_recipe.yaml";
   std::ofstream(path) << "version: 1\nkeep: 3\n";

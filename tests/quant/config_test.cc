@@ -307,8 +307,9 @@ std::string RandomValue(const Param& param, std::mt19937& random) {
     case ParamKind::kFormat:
       return pick % 2 == 0 ? "tapered" : "flat8";
     case ParamKind::kWeightRule:
-    case ParamKind::kActivationRule:
       return pick % 2 == 0 ? "max" : "cast";
+    case ParamKind::kActivationRule:
+      return pick % 3 == 0 ? "max" : pick % 3 == 1 ? "cast" : "off";
     case ParamKind::kCacheRule:
       return pick % 2 == 0 ? "off" : "mse";
     case ParamKind::kPattern:

@@ -25,9 +25,10 @@ RECIPES = {
     "best-error": ("conv", (), lambda r: r["layers"][0]["weight"]["scale_rule"] == "mse"),
     "cnn": ("conv", (), lambda r: r["layers"][0]["activation"]["scale_rule"] == "percentile"),
     "delayed": ("random-llama", (), lambda r: {"delayed"} == rules(r)),
+    "llm-cast": ("random-qwen2", None, lambda r: {"cast"} == rules(r)),
     "llm-outliers": ("random-llama", (), lambda r: {"percentile", "mse"} == rules(r)),
     "llm-static": ("random-qwen2", (), lambda r: r["kv_cache"][0]["k"]["sqnr_db"] > 20),
-    "llm-weights-only": ("random-qwen2", None, lambda r: {"cast"} == rules(r)),
+    "llm-weights-only": ("random-qwen2", None, lambda r: {False, True} == {x["weight_only"] or False for x in r["layers"]} and not rules(r)),
     "moe": ("random-qwen3-moe", (), lambda r: any("experts" in x["name"] and x["status"] == "quantized" for x in r["layers"])),
     # Of five blocks five would stay.
     "pangu-qat": ("random-pangu-embedded", ("--set", "high_precision_layers=2"), lambda r: kept_blocks(r) == {"0", "4"}),

@@ -55,11 +55,12 @@ void DescriptionValues::Fail(std::string_view key, const std::string& problem) c
   const Expression& expression = ExpressionOf(key);
   std::string name(key);
   if (expression.text() != key) name += " (" + expression.text() + ")";
-  throw ModelError(name + ": " + problem,
-                   "weights alone can be quantized with --recipe cast; what the key means is said "
-                   "by " +
-                       description_.source,
-                   config_.where());
+  throw ModelError(
+      name + ": " + problem,
+      "weights alone can be quantized with --recipe weight-only; what the key means is said "
+      "by " +
+          description_.source,
+      config_.where());
 }
 
 ConfigValue DescriptionValues::Value(std::string_view key) {

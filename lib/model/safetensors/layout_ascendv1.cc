@@ -12,6 +12,8 @@
 namespace hif8 {
 namespace {
 
+constexpr std::string_view kFull = "full precision";  // of inputs that stay as they are
+
 // How the description calls a scheme.
 struct Form {
   std::string_view weights, inputs;  // number formats
@@ -22,9 +24,10 @@ struct Form {
   bool even_pairs;  // inputs are whole pairs of groups of 32, also of a Linear
 };
 // clang-format off
-constexpr std::array<Form, 6> kForms = {{
+constexpr std::array<Form, 7> kForms = {{
     {"int8",     "int8",     false, "W8A8",            false, false, false},
     {"int8",     "int8",     true,  "W8A8_DYNAMIC",    true,  true,  false},
+    {"int8",     kFull,      true,  "W8A16",           false, true,  false},
     {"fp8_e4m3", "fp8_e4m3", true,  "W8A8FP8_DYNAMIC", true,  true,  false},
     {"mxfp8",    "mxfp8",    true,  "W8A8_MXFP8",      true,  false, false},
     {"mxfp4",    "mxfp4",    true,  "W4A4_MXFP4",      true,  false, false},
@@ -33,7 +36,7 @@ constexpr std::array<Form, 6> kForms = {{
 // clang-format on
 
 std::string_view InputName(const LayerScheme& scheme) {
-  return scheme.input_format == nullptr ? "full precision" : scheme.input_format->name();
+  return scheme.input_format == nullptr ? kFull : scheme.input_format->name();
 }
 
 const Form* FormOf(const LayerScheme& scheme) {
@@ -92,7 +95,8 @@ class AscendV1 : public CheckpointLayout {
           "weights with scales per " + std::string(NameOf(scheme.weight_granularity)),
           "weights.granularity", "weights.granularity: channel"};
     }
-    if (!IsMx(scheme) && form->dynamic && scheme.input_granularity != Granularity::kToken) {
+    if (!IsMx(scheme) && form->dynamic && scheme.input_format != nullptr &&
+        scheme.input_granularity != Granularity::kToken) {
       return WrongForm(scheme, expert);
     }
     if (IsMx(scheme) && scheme.weight_tile.rows > 1) {
@@ -167,14 +171,19 @@ class AscendV1 : public CheckpointLayout {
 
  private:
   static LayoutProblem WrongForm(const LayerScheme& scheme, bool expert) {
-    const std::string inputs =
-        scheme.input_dynamic ? " per " + std::string(NameOf(scheme.input_granularity)) : " static";
+    std::string inputs = " static";
+    if (scheme.input_format == nullptr) {
+      inputs.clear();
+    } else if (scheme.input_dynamic) {
+      inputs = " per " + std::string(NameOf(scheme.input_granularity));
+    }
     return {std::string(expert ? "experts" : "layers") + " of " +
                 std::string(scheme.weight_format->name()) + " with inputs in " +
                 std::string(InputName(scheme)) + inputs,
-            scheme.input_dynamic ? "weights.format" : "activations.rule",
+            scheme.input_dynamic && scheme.input_format != nullptr ? "weights.format"
+                                                                   : "activations.rule",
             "int8 or fp8_e4m3 with activations.granularity: token, mxfp8, or mxfp4" +
-                std::string(expert ? "" : "; int8 may have static inputs")};
+                std::string(expert ? "" : "; int8 may have static inputs or be weight-only")};
   }
 
   // W8A8: (codes of x . codes of w + quant_bias) x deq_scale.

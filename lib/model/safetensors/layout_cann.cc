@@ -106,6 +106,11 @@ class Cann : public CheckpointLayout {
                            InputName(scheme) == "int8" ? "activations.granularity: token"
                                                        : "activations.rule: cast"};
     }
+    if (scheme.input_format == nullptr) {
+      return LayoutProblem{"weight-only layers, which its loader has no class for",
+                           "activations.rule",
+                           "activations.rule: cast, or the layout compressed-tensors"};
+    }
     if (form == nullptr || !(native || (expert ? form->experts : form->linear))) {
       return WrongFormat(scheme, expert);
     }

@@ -14,7 +14,7 @@ const Description& DescriptionOf(const Checkpoint& checkpoint) {
   if (!checkpoint.has_config()) {
     throw ModelError("there is no config.json that says how the tensors are connected",
                      "give the folder of the checkpoint; weights alone can be quantized with "
-                     "--recipe cast",
+                     "--recipe weight-only",
                      checkpoint.path().string());
   }
   if (const Description* own = checkpoint.description()) return *own;
@@ -23,7 +23,7 @@ const Description& DescriptionOf(const Checkpoint& checkpoint) {
   throw ModelError(
       "model_type '" + type + "' is not known, so that its activations cannot be " + "computed",
       "describe it with --architecture FILE; known: " + KnownModelTypes() +
-          "; weights alone can be quantized with --recipe cast",
+          "; weights alone can be quantized with --recipe weight-only",
       checkpoint.config().where());
 }
 

@@ -144,7 +144,7 @@ Rope MakeRope(const ModelConfig& config, double theta, int64_t dimension) {
   } else {
     throw ModelError("RoPE scaling '" + type + "' is not supported",
                      "known: default, linear, llama3, yarn, longrope, dynamic with alpha; weights "
-                     "alone can be quantized with --recipe cast",
+                     "alone can be quantized with --recipe weight-only",
                      config.where());
   }
   return out;
