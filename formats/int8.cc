@@ -31,10 +31,15 @@ constexpr Integers kInt8{"int8",
                           .tiles = kUsualTiles,
                           .operand_type = "int",
                           .layer_format = "int-quantized"}};
-constexpr Integers kInt4{
-    "int4", "Integers of four bits, -8 to 7",
-    4,      -8,
-    7,      {.dtype = DType::kOpaque, .onnx_type = "INT4", .operand_type = "int"}};
+constexpr Integers kInt4{"int4",
+                         "Integers of four bits, -8 to 7",
+                         4,
+                         -8,
+                         7,
+                         {.dtype = DType::kI32,
+                          .onnx_type = "INT4",
+                          .operand_type = "int",
+                          .layer_format = "pack-quantized"}};
 
 std::vector<float> TableOf(const Integers& integers) {
   const int count = 1 << integers.bits;

@@ -96,7 +96,7 @@ void Check(const cli::ParsedOptions& options, cli::Console& console) {
   std::optional<Description> description;
   if (options.Has("architecture")) description = ReadDescription(options.Text("architecture"));
   const auto checkpoint =
-      Checkpoint::Open(options.Text("MODEL"), {}, false, std::move(description));
+      Checkpoint::Open(options.Text("MODEL"), StoredFormats(), {}, false, std::move(description));
   const ReferenceCheck check =
       CheckReference(checkpoint, options.Text("reference"), BuiltinFormats(), console.log());
   std::string text;

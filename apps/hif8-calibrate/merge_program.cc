@@ -1,4 +1,5 @@
 #include "apps/hif8-calibrate/merge_program.h"
+#include "formats/builtin.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -148,7 +149,7 @@ void Merge(const cli::ParsedOptions& options, cli::Console& console) {
     }
   }
   if (options.Has("source")) {
-    CheckSource(parts, *Checkpoint::Open(options.Text("source")));
+    CheckSource(parts, *Checkpoint::Open(options.Text("source"), StoredFormats()));
   } else if (!AreOfOneSource(parts)) {
     console.log().Warn(
         "each part knows the files of the others by samples only: give --source MODEL to compare "

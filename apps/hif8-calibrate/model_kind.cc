@@ -1,4 +1,5 @@
 #include "apps/hif8-calibrate/model_kind.h"
+#include "formats/builtin.h"
 
 #include <filesystem>
 #include <utility>
@@ -76,8 +77,9 @@ class CheckpointKind : public ModelKind {
   CheckpointKind(const ModelPlace& place, const QuantConfig& config, const ParseContext& context)
       : config_(config),
         context_(context),
-        checkpoint_(Checkpoint::Open(place.path, place.part, !place.part || place.has_scales,
-                                     OwnDescription(place), config.kv_cache_per_head)) {}
+        checkpoint_(Checkpoint::Open(place.path, StoredFormats(), place.part,
+                                     !place.part || place.has_scales, OwnDescription(place),
+                                     config.kv_cache_per_head)) {}
 
   const Model& model() const override { return *checkpoint_; }
 

@@ -25,8 +25,8 @@ namespace {
 std::shared_ptr<const Model> OpenToQuantize(const std::string& path, std::string_view kind,
                                             const std::string& architecture, LogSink& log) {
   if (kind == "safetensors") {
-    if (architecture.empty()) return Checkpoint::Open(path);
-    return Checkpoint::Open(path, {}, true, ReadDescription(architecture));
+    if (architecture.empty()) return Checkpoint::Open(path, StoredFormats());
+    return Checkpoint::Open(path, StoredFormats(), {}, true, ReadDescription(architecture));
   }
   if (!architecture.empty()) {
     throw UsageError("--architecture: an ONNX model has its graph in itself",

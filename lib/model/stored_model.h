@@ -35,6 +35,7 @@ struct StoredTensor {
   DType dtype = DType::kF32;         // of what is stored: values or codes
   std::string format;                // the codes' number format; empty: the values themselves
   TileLayout tiles;                  // of codes: which of them share a scale
+  bool turned = false;               // has the last two dimensions of what it was made of exchanged
   uint64_t bytes = 0;                // values, or codes and scales
   std::string unknown;               // why the values cannot be told, or empty
   std::optional<float> input_scale;  // static scale of its layers' input

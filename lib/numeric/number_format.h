@@ -55,8 +55,8 @@ class NumberFormat;
 // Says how files hold codes and scales of a format: writers and readers ask it, in the place of the
 // format's name.
 struct FormatStorage {
-  // The safetensors type of a code, or of two where codes are packed. kU8: no type says whose codes
-  // they are, a file has to; kOpaque: such files have no type for them.
+  // The safetensors type of a code, of two where codes are packed, or of eight (kI32). kU8: no type
+  // says whose codes they are, a file has to; kOpaque: such files have no type for them.
   DType dtype = DType::kU8;
   // ONNX's name of the element type; empty where there is none.
   std::string_view onnx_type = {};

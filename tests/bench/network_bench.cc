@@ -144,7 +144,7 @@ double FlopsPerToken(const Checkpoint& checkpoint, double length) {
 nlohmann::json BenchLanguageModel(const std::filesystem::path& folder, const std::string& ids,
                                   const std::filesystem::path& matmul) {
   LogSink& log = NullLog();
-  const std::shared_ptr<const Checkpoint> checkpoint = Checkpoint::Open(folder);
+  const std::shared_ptr<const Checkpoint> checkpoint = Checkpoint::Open(folder, StoredFormats());
   CheckpointSourceOptions options;
   options.calibration = ReadTokenData(ids, {.tokenizer_dir = folder});
   double tokens = 0;

@@ -116,10 +116,12 @@ class CheckpointCases(FolderCase):
         layer = "model.layers.0.mlp.up_proj"
         codes = RNG.integers(0, 100, (4, 6))
         for tensors, says in (
-            ({f"{layer}.weight": codes.astype("i1"), f"{layer}.weight_scale": matrix(4, 1)}, "I8 weights"),
+            ({f"{layer}.weight": codes.astype("i1")}, "I8 weights"),
+            ({f"{layer}.weight": codes.astype("i1"), f"{layer}.weight_scale": matrix(4, 1), f"{layer}.weight_zero_point": codes[:, :1].astype("i1")}, "zero points"),
+            ({f"{layer}.weight": codes.astype("i1"), f"{layer}.weight_scale": matrix(3, 1)}, "with scales F32 [3, 1]"),
             ({f"{layer}.weight": codes.astype("u1"), f"{layer}.weight_scale": matrix(4, 1)}, "U8 weights"),
             ({f"{layer}.qweight": codes.astype("i4"), f"{layer}.scales": matrix(4, 1)}, "GPTQ or AWQ"),
-            ({f"{layer}.weight_packed": codes.astype("u1"), f"{layer}.weight_scale": matrix(4, 1)}, "packed"),
+            ({f"{layer}.weight_packed": codes.astype("u1")}, "U8 weights"),
         ):  # fmt: skip
             with self.subTest(says=says):
                 self.write("x.safetensors", tensors)

@@ -148,7 +148,7 @@ void UseStats(const TensorStats& stats) {
 }
 
 void ReadCheckpoint(const std::filesystem::path& path) {
-  const std::shared_ptr<const Checkpoint> checkpoint = Checkpoint::Open(path);
+  const std::shared_ptr<const Checkpoint> checkpoint = Checkpoint::Open(path, StoredFormats());
   checkpoint->ComputeFingerprint();
   RunFuzzed([&] {
     const Network& network = checkpoint->network();

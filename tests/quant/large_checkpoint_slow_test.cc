@@ -56,7 +56,7 @@ void MakeCheckpoint(const fs::path& folder) {
 }
 
 void Quantize(const fs::path& from, const fs::path& to, std::atomic<int>* encoded) {
-  const auto checkpoint = Checkpoint::Open(from);
+  const auto checkpoint = Checkpoint::Open(from, StoredFormats());
   const NumberFormat& format = BuiltinFormats().Get("hif8");
   const Calibrator& rule = BuiltinCalibrators().Get("max");
   CheckpointPlan plan;

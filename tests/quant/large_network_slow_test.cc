@@ -82,7 +82,7 @@ TEST(LargeNetworkTest, ABillionParametersIn4GiB) {
   }
   const uint64_t parameters = MakeQwen3(from.path());
   ASSERT_GT(parameters, 1'000'000'000u);
-  const auto checkpoint = Checkpoint::Open(from.path());
+  const auto checkpoint = Checkpoint::Open(from.path(), StoredFormats());
   EXPECT_EQ(checkpoint->parameter_count(), parameters);
 
   TokenData data;

@@ -91,7 +91,7 @@ TEST_F(WeightMemory, OfAnFp8WeightIsThatOfItsCodes) {
     return values[code] * ScaleOfBlock(row / kBlock * (kColumns / kBlock) + column / kBlock);
   };
 
-  const auto checkpoint = Checkpoint::Open(folder_.path() / "model.safetensors");
+  const auto checkpoint = Checkpoint::Open(folder_.path() / "model.safetensors", StoredFormats());
   const NumberFormat& format = BuiltinFormats().Get("hif8");
   const Quantized channels = Quantize(*checkpoint, TileLayout::PerChannel({kRows, kColumns}, 0));
   EXPECT_LT(channels.memory, kSize + kBeside);
@@ -119,7 +119,7 @@ TEST_F(WeightMemory, OfABf16WeightWithOneScaleIsThatOfItsCodes) {
   test::WriteBytes(
       folder_.path() / "model.safetensors",
       test::FileOf({{"up_proj.weight", "BF16", {kRows, kColumns}, test::RandomBf16(2 * kSize)}}));
-  const auto checkpoint = Checkpoint::Open(folder_.path() / "model.safetensors");
+  const auto checkpoint = Checkpoint::Open(folder_.path() / "model.safetensors", StoredFormats());
   const Quantized one = Quantize(*checkpoint, TileLayout::PerTensor({kRows, kColumns}));
   EXPECT_LT(one.memory, kSize + kBeside);
 }

@@ -22,7 +22,7 @@ class CapturedSourceTest : public ::testing::Test {
     test::WriteBytes(model_.path() / "model.safetensors",
                      test::FileOf({{"net.a.weight", "F32", {1, 2}, test::F32Bytes({1, 2})},
                                    {"net.b.weight", "F32", {1, 2}, test::F32Bytes({1, 2})}}));
-    checkpoint_ = Checkpoint::Open(model_.path());
+    checkpoint_ = Checkpoint::Open(model_.path(), StoredFormats());
   }
   void Put(const std::string& name, const std::vector<test::RawTensor>& tensors) {
     test::WriteBytes(data_.path() / name, test::FileOf(tensors));

@@ -70,7 +70,7 @@ TEST(CheckpointMeasureTest, TinyQwen3W8A8PerplexityIsTheIndependentSimulations) 
   const fs::path model = kShared / "tiny-qwen3";
   if (!fs::exists(model)) GTEST_SKIP() << "SKIPPED: no " << model;
   const auto json = nlohmann::json::parse(test::ReadBytes(model / "reference.json"));
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   CheckpointSource source(checkpoint,
                           {ReadTokenData(model / "calibration_ids.npy", {}),
                            ReadTokenData(model / "validation_ids.npy", {})},

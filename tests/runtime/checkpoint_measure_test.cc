@@ -27,13 +27,13 @@ class CheckpointMeasureTest : public ::testing::Test {
   void ExpectEqualToSimulated(const fs::path& model, bool all) {
     const test::TemporaryFolder codes;
     const test::TemporaryFolder decoded;
-    const auto checkpoint = Checkpoint::Open(model);
+    const auto checkpoint = Checkpoint::Open(model, StoredFormats());
     WriteTestCheckpoint(checkpoint, codes.path(), false, all);
     WriteTestCheckpoint(checkpoint, decoded.path(), true, all);
     const TokenData ids = test::Reference(model).Ids();
     CheckpointSource source(checkpoint, {ids, {}}, BuiltinFormats(), NullLog());
-    CheckpointSource other(Checkpoint::Open(decoded.path()), {ids, {}}, BuiltinFormats(),
-                           NullLog());
+    CheckpointSource other(Checkpoint::Open(decoded.path(), StoredFormats()), {ids, {}},
+                           BuiltinFormats(), NullLog());
     const LayerSet layers(checkpoint->layers().size(), true);
     const Measurement m = source.Measure(codes.path(), {}, layers);
     const auto a = source.Run();
@@ -88,7 +88,7 @@ TEST_F(CheckpointMeasureTest, ExpertsToo) {
 
 TEST_F(CheckpointMeasureTest, LatentAttentionAndSharedExperts) {
   const fs::path model = kModels / "random-deepseek-v3-fp8";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   const test::TemporaryFolder folder;
   WriteTestCheckpoint(checkpoint, folder.path(), false, false);
   CheckpointSource source(checkpoint, {test::Reference(model).Ids(), {}}, BuiltinFormats(),
@@ -111,7 +111,7 @@ TEST_F(CheckpointMeasureTest, LatentAttentionAndSharedExperts) {
 
 TEST_F(CheckpointMeasureTest, ActivationsCacheAndProductsAreMeasured) {
   const fs::path model = kModels / "random-llama";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   const test::TemporaryFolder folder;
   WriteTestCheckpoint(checkpoint, folder.path(), false, true);
   CheckpointSource source(checkpoint, {test::Reference(model).Ids(), {}}, BuiltinFormats(),
@@ -154,12 +154,13 @@ TEST_F(CheckpointMeasureTest, ActivationsCacheAndProductsAreMeasured) {
 
 TEST_F(CheckpointMeasureTest, PropagatedStatisticsComeFromTheQuantizedBlocksBefore) {
   const fs::path model = kModels / "random-llama";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   const test::TemporaryFolder decoded;
   WriteTestCheckpoint(checkpoint, decoded.path(), true, false);
   const TokenData ids = test::Reference(model).Ids();
   CheckpointSource source(checkpoint, {ids, {}}, BuiltinFormats(), NullLog());
-  CheckpointSource other(Checkpoint::Open(decoded.path()), {ids, {}}, BuiltinFormats(), NullLog());
+  CheckpointSource other(Checkpoint::Open(decoded.path(), StoredFormats()), {ids, {}},
+                         BuiltinFormats(), NullLog());
   std::vector<int> all;
   for (size_t i = 0; i < checkpoint->activations().size(); ++i) all.push_back(static_cast<int>(i));
   Propagation propagation;
@@ -197,11 +198,12 @@ TEST_F(CheckpointMeasureTest, PropagatedStatisticsComeFromTheQuantizedBlocksBefo
 TEST_F(CheckpointMeasureTest, HiddenStatesInAFileGiveTheSame) {
   const fs::path model = kModels / "random-mistral-window";
   const TokenData ids = test::Reference(model).Ids();
-  CheckpointSource memory(Checkpoint::Open(model), {ids, {}}, BuiltinFormats(), NullLog());
+  CheckpointSource memory(Checkpoint::Open(model, StoredFormats()), {ids, {}}, BuiltinFormats(),
+                          NullLog());
   CheckpointSourceOptions options{ids, ids};
   options.evaluation.samples = {{1, 2}};
   // The least that its largest block needs leaves no room for hidden states.
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   const auto rows = static_cast<int64_t>(ids.samples[0].size());
   for (options.memory_limit = kProgramMemory;; options.memory_limit += 1024) {
     try {
@@ -224,10 +226,12 @@ TEST_F(CheckpointMeasureTest, HiddenStatesInAFileGiveTheSame) {
 TEST_F(CheckpointMeasureTest, SamplesMayDifferInLength) {
   const fs::path model = kModels / "random-llama";
   TokenData ids = test::Reference(model).Ids();
-  CheckpointSource whole(Checkpoint::Open(model), {ids, {}}, BuiltinFormats(), NullLog());
+  CheckpointSource whole(Checkpoint::Open(model, StoredFormats()), {ids, {}}, BuiltinFormats(),
+                         NullLog());
   const auto expected = whole.Run();
   ids.samples[1].resize(7);
-  CheckpointSource cut(Checkpoint::Open(model), {ids, {}}, BuiltinFormats(), NullLog());
+  CheckpointSource cut(Checkpoint::Open(model, StoredFormats()), {ids, {}}, BuiltinFormats(),
+                       NullLog());
   const auto trace = cut.Run();
   ASSERT_EQ(trace.logits[1].size(), 7u * 256u);
   for (size_t i = 0; i < trace.logits[1].size(); ++i) {
@@ -241,8 +245,8 @@ TEST_F(CheckpointMeasureTest, IdsOutsideTheVocabularyAndUnknownArchitectures) {
   ids.samples = {{1, 2}, {3, 256}};
   ids.source = "ids.npy";
   try {
-    const CheckpointSource source(Checkpoint::Open(kModels / "random-llama"), {ids, {}},
-                                  BuiltinFormats(), NullLog());
+    const CheckpointSource source(Checkpoint::Open(kModels / "random-llama", StoredFormats()),
+                                  {ids, {}}, BuiltinFormats(), NullLog());
     FAIL() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kModel);
@@ -260,7 +264,7 @@ TEST_F(CheckpointMeasureTest, IdsOutsideTheVocabularyAndUnknownArchitectures) {
     config[key] = value;
     test::WriteBytes(folder.path() / "config.json", config.dump());
     try {
-      const auto checkpoint = Checkpoint::Open(folder.path());
+      const auto checkpoint = Checkpoint::Open(folder.path(), StoredFormats());
       EXPECT_EQ(checkpoint->weights().size(), 22u);  // weights can be quantized all the same
       const CheckpointSource source(checkpoint, {ids, {}}, BuiltinFormats(), NullLog());
     } catch (const Error& error) {

@@ -23,10 +23,10 @@ const fs::path kShared = fs::path(HIF8_SHARED_DIR) / "models";
 // `config`: the file that takes the place of config.json.
 std::shared_ptr<const Checkpoint> OpenWith(const fs::path& model, const std::string& config,
                                            const fs::path& folder) {
-  if (config == "config.json") return Checkpoint::Open(model);
+  if (config == "config.json") return Checkpoint::Open(model, StoredFormats());
   fs::copy_file(model / "model.safetensors", folder / "model.safetensors");
   fs::copy_file(model / config, folder / "config.json");
-  return Checkpoint::Open(folder);
+  return Checkpoint::Open(folder, StoredFormats());
 }
 
 // The layer that the reference names, which does not know what stands before a decoder's tensors;
@@ -147,7 +147,8 @@ TEST(CheckpointNetworkTest, RowsThatAnExpertDoesNotGetHaveNoWeight) {
   const fs::path model = kModels / "families" / "random-llama4-text";
   CheckpointSourceOptions options{test::Reference(model).Ids(), {}};
   options.route_all = true;
-  CheckpointSource source(Checkpoint::Open(model), options, BuiltinFormats(), NullLog());
+  CheckpointSource source(Checkpoint::Open(model, StoredFormats()), options, BuiltinFormats(),
+                          NullLog());
   const std::vector<int> wanted = {0};
   EXPECT_THROW(source.Collect(wanted), Error);
 }
@@ -172,7 +173,7 @@ TEST(CheckpointNetworkSharedTest, TinyQwen3HasThePerplexityOfTheReference) {
   const fs::path model = kShared / "tiny-qwen3";
   if (!fs::exists(model)) GTEST_SKIP() << "SKIPPED: no " << model;
   const auto json = nlohmann::json::parse(test::ReadBytes(model / "reference.json"));
-  CheckpointSource source(Checkpoint::Open(model),
+  CheckpointSource source(Checkpoint::Open(model, StoredFormats()),
                           {ReadTokenData(model / "validation_ids.npy", {}), {}}, BuiltinFormats(),
                           NullLog());
   const double expected = json["perplexity"]["value"];

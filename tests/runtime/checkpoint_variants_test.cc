@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 void ExpectVariantsEqualToWritten(
     const fs::path& model, bool all, const std::vector<std::vector<std::string>>& variants,
     const std::function<void(const LayerSet&, const fs::path&)>& write) {
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   const test::TemporaryFolder whole;
   write({}, whole.path());
   CheckpointSource source(checkpoint, {test::Reference(model).Ids(), {}}, BuiltinFormats(),
@@ -67,7 +67,7 @@ void ExpectVariantsEqualToWritten(
 
 TEST(CheckpointVariants, VariantsAreWhatWouldBeWritten) {
   const fs::path model = kModels / "random-llama";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   // q alone shares its input with k and v, which are kept.
   ExpectVariantsEqualToWritten(model, true,
                                {{"layers.1.self_attn.q_proj"},
@@ -82,7 +82,7 @@ TEST(CheckpointVariants, VariantsAreWhatWouldBeWritten) {
 
 TEST(CheckpointVariants, VariantsWithExperts) {
   const fs::path model = kModels / "random-qwen3-moe";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   ExpectVariantsEqualToWritten(model, false,
                                {{"experts.1.down_proj"}, {"layers.0.self_attn.o_proj"}, {"proj"}},
                                [&](const LayerSet& only, const fs::path& to) {
@@ -93,7 +93,7 @@ TEST(CheckpointVariants, VariantsWithExperts) {
 // What a kept layer reads is not rounded because a quantized layer reads it too.
 TEST(CheckpointVariants, KeptLayersReadTheirInputAsItIs) {
   const fs::path model = kModels / "random-llama";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   const int q = checkpoint->LayerIndex("model.layers.0.self_attn.q_proj");
   const int k = checkpoint->LayerIndex("model.layers.0.self_attn.k_proj");
   const int v = checkpoint->LayerIndex("model.layers.0.self_attn.v_proj");

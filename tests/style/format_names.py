@@ -1,7 +1,7 @@
 """Looks for number formats that lib knows by name, and for sizes of their tiles: format_names.py ROOT HIF8_CALIBRATE.
 
 What files say of a format is its storage(), formats/*.cc. The built-in recipes are texts as a user writes them, and the
-layouts of some loaders list the formats that these loaders have a class for.
+layouts of some loaders list the formats that these loaders have a class for. Words of `quantization_config` are others' names.
 """
 
 import pathlib
@@ -13,6 +13,7 @@ EXEMPT = [
     "lib/quant/config_builtin.cc",
     "lib/model/safetensors/layout_ascendv1.cc",
     "lib/model/safetensors/layout_cann.cc",
+    "lib/model/safetensors/source_quantization.cc",
 ]
 # What belongs to the program, whose name is that of a format: its commands, files and schemas.
 PROGRAM = re.compile(r"\bhif8(-[a-z]+|[._/][a-z]\w*)")

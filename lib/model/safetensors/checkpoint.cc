@@ -8,6 +8,7 @@
 #include "lib/model/safetensors/fused_modules.h"
 #include "lib/model/safetensors/layer_roles.h"
 #include "lib/model/safetensors/quantization_config.h"
+#include "lib/model/safetensors/source_quantization.h"
 #include "lib/model/safetensors/tensor_roles.h"
 
 namespace hif8 {
@@ -15,11 +16,10 @@ namespace {
 
 constexpr const char* kDescriptionFile = "hif8_architecture.yaml";
 
-bool IsParameter(DType dtype) { return IsFloat(dtype) || dtype == DType::kF8E4M3; }
-
 }  // namespace
 
 std::shared_ptr<const Checkpoint> Checkpoint::Open(const std::filesystem::path& path,
+                                                   const FormatRegistry& formats,
                                                    std::optional<CheckpointPart> part,
                                                    bool whole_fingerprint,
                                                    std::optional<Description> description,
@@ -33,7 +33,8 @@ std::shared_ptr<const Checkpoint> Checkpoint::Open(const std::filesystem::path& 
   checkpoint->is_file_ = !std::filesystem::is_directory(path);
   checkpoint->description_ = std::move(description);
   checkpoint->ReadConfig();
-  checkpoint->fp8_blocks_ = CheckSourceQuantization(checkpoint->config_, checkpoint->files_);
+  CheckSourceQuantization(checkpoint->config_, checkpoint->files_);
+  checkpoint->OpenCodes(formats);
   checkpoint->AddTensors();
   checkpoint->ConnectLayers();
   return checkpoint;
@@ -57,49 +58,62 @@ void Checkpoint::ReadConfig() {
   if (!description_ && std::filesystem::exists(own)) description_ = ReadDescription(own);
 }
 
+void Checkpoint::OpenCodes(const FormatRegistry& formats) {
+  if (!MayHoldCodes(files_)) return;
+  codes_ = OpenStoredCheckpoint(path_, files_, formats);
+  for (size_t i = 0; i < codes_->tensors().size(); ++i) code_index_.emplace(&codes_->entry(i), i);
+  // It describes what is no longer so.
+  std::erase(files_.side_files, "hf_quant_config.json");
+}
+
+// As it stands in the file, or what its codes stand for.
+CheckpointTensor Checkpoint::Describe(const SafetensorsFile& shard, const SafetensorsEntry& entry) {
+  CheckpointTensor tensor{&shard, &entry, &entry};
+  if (codes_ == nullptr) return tensor;
+  const auto at = code_index_.find(&entry);
+  tensor.companion = at == code_index_.end();
+  if (tensor.companion) return tensor;
+  const StoredTensor& stored = codes_->tensors()[at->second];
+  const std::string where = shard.path().string();
+  const std::string quoted = "tensor '" + entry.name + "'";
+  const bool fp8 = entry.dtype == DType::kF8E4M3 || entry.dtype == DType::kF8E5M2;
+  if (fp8 && codes_->scale_file(at->second) == nullptr) {
+    throw ModelError(quoted + " is FP8 but has no '" + entry.name + "_scale_inv' or '" +
+                         entry.name + "_scale' in any shard",
+                     "give the checkpoint that it was made from, in BF16, FP16, FP32 or FP8",
+                     where);
+  }
+  // Bytes with scales are this program's own.
+  const bool own = entry.dtype == DType::kU8 && entry.bytes() == stored.size();
+  if (!stored.layers.empty() && !IsFloat(entry.dtype) && HasKnownValues(entry.dtype) &&
+      (own || !stored.HasValues())) {
+    throw AlreadyQuantized(std::string(DTypeName(entry.dtype)) + " weights, " + quoted +
+                               (stored.unknown.empty() ? "" : ": " + stored.unknown),
+                           where);
+  }
+  if (stored.format.empty()) return tensor;
+  Shape shape = stored.shape;
+  if (stored.turned) std::swap(shape[1], shape[2]);
+  decoded_.push_back({stored.name, DType::kF32, std::move(shape), entry.begin, entry.end});
+  tensor.entry = &decoded_.back();
+  tensor.scale_file = codes_->scale_file(at->second);
+  return tensor;
+}
+
 void Checkpoint::AddTensors() {
   for (const auto& shard : files_.shards) {
     for (const SafetensorsEntry& entry : shard->tensors()) {
       if (files_.ignored.contains(&entry)) continue;
-      by_name_.emplace(entry.name, tensors_.size());
-      tensors_.push_back({shard.get(), &entry});
+      tensors_.push_back(Describe(*shard, entry));
+      by_name_.emplace(tensors_.back().name(), tensors_.size() - 1);
     }
   }
-  MarkCompanions();
   for (CheckpointTensor& tensor : tensors_) {
     const DType dtype = tensor.entry->dtype;
-    if (tensor.companion || (!IsParameter(dtype) && HasKnownValues(dtype))) continue;
-    if (IsParameter(dtype)) parameter_count_ += ElementCount(tensor.entry->shape);
+    if (tensor.companion || (!IsFloat(dtype) && HasKnownValues(dtype))) continue;
+    if (IsFloat(dtype)) parameter_count_ += ElementCount(tensor.entry->shape);
     AddLayer(&tensor);
   }
-}
-
-void Checkpoint::MarkCompanions() {
-  for (CheckpointTensor& tensor : tensors_) {
-    if (tensor.entry->dtype != DType::kF8E4M3) continue;
-    const std::string& name = tensor.name();
-    if (!name.ends_with(".weight") || tensor.entry->shape.size() != 2) {
-      throw ModelError("tensor '" + name + "' is FP8 of shape " + ShapeText(tensor.entry->shape) +
-                           "; only weights of two dimensions are read",
-                       "give the checkpoint in BF16", tensor.shard->path().string());
-    }
-    tensor.scale = &Fp8Scale(tensor);
-    const std::string module = name.substr(0, name.size() - std::string(".weight").size());
-    for (const char* suffix : kFp8CompanionSuffixes) {
-      const auto it = by_name_.find(module + suffix);
-      if (it != by_name_.end()) tensors_[it->second].companion = true;
-    }
-  }
-}
-
-const CheckpointTensor& Checkpoint::Fp8Scale(const CheckpointTensor& weight) const {
-  for (const char* suffix : {"_scale_inv", "_scale"}) {
-    if (const CheckpointTensor* const scale = Find(weight.name() + suffix)) return *scale;
-  }
-  throw ModelError("tensor '" + weight.name() + "' is FP8 but has no '" + weight.name() +
-                       "_scale_inv' or '" + weight.name() + "_scale' in any shard",
-                   "give the checkpoint that it was made from, in BF16, FP16, FP32 or FP8",
-                   weight.shard->path().string());
 }
 
 void Checkpoint::AddLayer(CheckpointTensor* tensor) {
@@ -117,7 +131,7 @@ void Checkpoint::AddLayer(CheckpointTensor* tensor) {
 
   Weight weight;
   weight.name = tensor->name();
-  weight.dtype = tensor->scale != nullptr ? DType::kF32 : tensor->entry->dtype;
+  weight.dtype = tensor->entry->dtype;
   weight.shape = shape;
   const bool experts = place.role == TensorRole::kExperts;
   const size_t outer = experts ? static_cast<size_t>(shape[0]) : 1;
@@ -270,7 +284,7 @@ const CheckpointTensor& Checkpoint::FindShaped(const std::string& name, const Sh
   for (size_t i = 0; fits && i < shape.size(); ++i) {
     fits = shape[i] < 0 || shape[i] == found[more + i];
   }
-  if (!fits || !IsParameter(tensor->entry->dtype)) {
+  if (!fits || !IsFloat(tensor->entry->dtype)) {
     throw ModelError("tensor '" + name + "': expected shape " + ShapeText(shape) + ", found " +
                          std::string(tensor->entry->type()) + " " + ShapeText(found),
                      "does config.json belong to these files?", tensor->shard->path().string());
@@ -297,16 +311,15 @@ size_t RowSize(const Shape& shape) {
 }
 
 FloatSource Checkpoint::OpenTensor(const CheckpointTensor& tensor) const {
-  if (tensor.scale == nullptr) return FloatSource(tensor.shard->Read(*tensor.entry));
-  const auto weight = std::make_shared<const Fp8Weight>(
-      tensor.shard->Read(*tensor.entry).view, tensor.scale->shard->Read(*tensor.scale->entry).view,
-      fp8_blocks_, tensor.name(), tensor.shard->path().string());
+  if (!tensor.coded()) return FloatSource(tensor.shard->Read(*tensor.entry));
+  const auto codes =
+      std::make_shared<const CodedTensor>(codes_->Open(code_index_.at(tensor.stored)));
   return {tensor.entry->shape,
-          [weight](size_t begin, size_t n, float* values) { weight->Decode(begin, n, values); }};
+          [codes](size_t begin, size_t n, float* values) { codes->Decode(begin, n, values); }};
 }
 
 Tensor Checkpoint::Read(const CheckpointTensor& tensor) const {
-  if (tensor.scale == nullptr) return tensor.shard->Read(*tensor.entry);
+  if (!tensor.coded()) return tensor.shard->Read(*tensor.entry);
   const FloatSource values = OpenTensor(tensor);
   std::byte* bytes = nullptr;
   Tensor result = Tensor::Allocate(DType::kF32, tensor.entry->shape, &bytes);

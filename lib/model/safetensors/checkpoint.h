@@ -2,6 +2,7 @@
 // .safetensors file.
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -18,16 +19,19 @@
 #include "lib/model/safetensors/model_config.h"
 #include "lib/model/safetensors/network.h"
 #include "lib/model/safetensors/shard_list.h"
-#include "lib/model/safetensors/source_quantization.h"
+#include "lib/model/safetensors/stored_checkpoint.h"
 
 namespace hif8 {
 
 struct CheckpointTensor {
   const SafetensorsFile* shard;
-  const SafetensorsEntry* entry;
-  int weight = -1;                          // index into weights(), -1: no layer's weight
-  const CheckpointTensor* scale = nullptr;  // FP8: its scales, in any shard
-  bool companion = false;                   // part of an old quantization: not in the output
+  const SafetensorsEntry* entry;   // of its values: what the output has, and what layers go by
+  const SafetensorsEntry* stored;  // of the file; another one where it holds codes
+  int weight = -1;                 // index into weights(), -1: no layer's weight
+  bool companion = false;          // part of an old quantization: not in the output
+  const SafetensorsFile* scale_file = nullptr;  // of a tensor of codes, any shard
+
+  bool coded() const { return entry != stored; }
 
   const std::string& name() const { return entry->name; }
 };
@@ -44,14 +48,14 @@ size_t RowSize(const Shape& shape);
 
 class Checkpoint : public Model {
  public:
-  // Throws kModel for what cannot be read or is already quantized (FP8 aside). Nothing but headers
-  // is read.
-  // `part`: only these files are written. Its fingerprint is that of the whole model only
-  // where `whole_fingerprint` asks for that, since it costs reading every byte.
-  // `head_caches`: as DecoderSpec has it, of attention with heads.
-  // `description`: of the network; without it `hif8_architecture.yaml` beside config.json or the
-  // built-in one. Throws kUsage for a file of the user's that is none.
+  // Throws kModel for what cannot be read, or is quantized in a way that is not. Nothing but
+  // headers is read. `formats`: of codes; it must outlive the checkpoint. `part`: only these files
+  // are written. Its fingerprint is that of the whole model only where `whole_fingerprint` asks for
+  // that, since it costs reading every byte. `head_caches`: as DecoderSpec has it, of attention
+  // with heads. `description`: of the network; without it `hif8_architecture.yaml` beside
+  // config.json or the built-in one. Throws kUsage for a file of the user's that is none.
   static std::shared_ptr<const Checkpoint> Open(const std::filesystem::path& path,
+                                                const FormatRegistry& formats,
                                                 std::optional<CheckpointPart> part = {},
                                                 bool whole_fingerprint = true,
                                                 std::optional<Description> description = {},
@@ -67,7 +71,7 @@ class Checkpoint : public Model {
   bool reads_images() const override {
     return network_ && network_->spec.input == InputType::kImage;
   }
-  // FP8 weights come dequantized, as fp32.
+  // Weights that are codes come decoded, as fp32.
   Tensor ReadWeight(int index) const override;
   FloatSource OpenWeight(int index) const override { return OpenTensor(tensor_of_weight(index)); }
   // Reads every tensor the first time.
@@ -92,18 +96,18 @@ class Checkpoint : public Model {
   TensorSlice Locate(const std::string& name) const;
   // Throws kModel when there is no such tensor of floats or it has another shape (-1: any).
   const CheckpointTensor& FindShaped(const std::string& name, const Shape& shape) const;
-  // Returns the values: as stored, FP8 dequantized.
+  // Returns the values: as stored, codes decoded.
   Tensor Read(const CheckpointTensor& tensor) const;
   // Opens a tensor of floats, to be read in pieces. Valid as long as this object.
   FloatSource OpenTensor(const CheckpointTensor& tensor) const;
-  // Rows [begin, end) of a tensor of floats as fp32, FP8 dequantized. A row is what the last of
+  // Rows [begin, end) of a tensor of floats as fp32, codes decoded. A row is what the last of
   // several dimensions holds.
   void ReadRows(const CheckpointTensor& tensor, int64_t begin, int64_t end, float* values) const;
   // The tensor that holds the values of weights()[index].
   const CheckpointTensor& tensor_of_weight(int index) const {
     return tensors_[tensor_of_weight_[static_cast<size_t>(index)]];
   }
-  // The type that dequantized tensors are written in: config.json's, BF16 by default.
+  // The type that decoded tensors are written in: config.json's, BF16 by default.
   DType own_dtype() const { return own_dtype_; }
   // Tells how the tensors are connected. Throws kModel saying why not where that is not known;
   // layers and activations are there all the same, one activation for each Linear.
@@ -127,8 +131,8 @@ class Checkpoint : public Model {
   Fingerprint MakeFingerprint() const;
   void AddTensors();
   void AddLayer(CheckpointTensor* tensor);
-  void MarkCompanions();
-  const CheckpointTensor& Fp8Scale(const CheckpointTensor& weight) const;
+  void OpenCodes(const FormatRegistry& formats);
+  CheckpointTensor Describe(const SafetensorsFile& shard, const SafetensorsEntry& entry);
   void ConnectLayers();
   void ConnectPart(const std::string& prefix, const std::vector<PartLayer>& part, int block);
   void ConnectFusedExperts(int64_t block);
@@ -142,7 +146,9 @@ class Checkpoint : public Model {
   ModelConfig config_;
   std::optional<Description> description_;
   ShardList files_;
-  Fp8Blocks fp8_blocks_;
+  std::unique_ptr<StoredCheckpoint> codes_;                         // null: there are none
+  std::unordered_map<const SafetensorsEntry*, size_t> code_index_;  // into codes_->tensors()
+  std::deque<SafetensorsEntry> decoded_;                            // of tensors of codes
   DType own_dtype_ = DType::kBF16;
   std::vector<CheckpointTensor> tensors_;
   std::unordered_map<std::string_view, size_t> by_name_;

@@ -18,7 +18,7 @@ constexpr size_t kSampleStep = size_t{1} << 24;
 enum class Extent { kWhole, kSamples };
 
 std::string HashOf(const CheckpointTensor& tensor, Extent extent) {
-  const SafetensorsEntry& entry = *tensor.entry;
+  const SafetensorsEntry& entry = *tensor.stored;
   Hasher hasher;
   hasher.Update(entry.name + " " + std::string(entry.type()) + ShapeText(entry.shape));
   const auto bytes = tensor.shard->Bytes(entry);

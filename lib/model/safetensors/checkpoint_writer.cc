@@ -42,8 +42,8 @@ std::string ShardFingerprint(const OutputShard& shard, const CheckpointPlan& pla
   hasher.Update(shard.source->header());
   UpdateWithStamp(*shard.source, &hasher);
   for (const OutputTensor& tensor : shard.tensors) {
-    const CheckpointTensor* const scale = tensor.source == nullptr ? nullptr : tensor.source->scale;
-    if (scale != nullptr && scale->shard != shard.source) UpdateWithStamp(*scale->shard, &hasher);
+    const SafetensorsFile* const scales = tensor.source ? tensor.source->scale_file : nullptr;
+    if (scales != nullptr && scales != shard.source) UpdateWithStamp(*scales, &hasher);
     const CheckpointTensor* const bias = tensor.bias;
     if (bias != nullptr && bias->shard != shard.source) UpdateWithStamp(*bias->shard, &hasher);
     hasher.Update(tensor.entry.name + std::string(tensor.entry.type()) +
@@ -88,7 +88,7 @@ class ShardWriter {
       case Kind::kCopy:
         return WriteBytes(tensor.source->shard->Bytes(*tensor.source->entry));
       case Kind::kDecoded:
-        return WriteFp8(tensor);
+        return WriteValuesOf(tensor);
       case Kind::kCodes:
         Take(tensor);
         return WriteBytes(std::as_bytes(std::span(encoded_.codes)));
@@ -135,7 +135,7 @@ class ShardWriter {
     }
   }
 
-  void WriteFp8(const OutputTensor& tensor) {
+  void WriteValuesOf(const OutputTensor& tensor) {
     const FloatSource weight = source_.OpenTensor(*tensor.source);
     std::vector<float> buffer;
     for (size_t i = 0; i < weight.size(); i += kPiece) {

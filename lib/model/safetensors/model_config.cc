@@ -39,6 +39,13 @@ void ModelConfig::Fail(std::string_view key, const std::string& expected) const 
 
 bool ModelConfig::Has(std::string_view key) const { return Find(key) != nullptr; }
 
+std::vector<std::string> ModelConfig::Keys() const {
+  std::vector<std::string> keys;
+  if (empty()) return keys;
+  for (const auto& [key, value] : JsonOf(object_).items()) keys.push_back(key);
+  return keys;
+}
+
 int64_t ModelConfig::Integer(std::string_view key) const {
   const void* value = Find(key);
   if (value == nullptr || !JsonOf(value).is_number_integer()) Fail(key, "an integer");

@@ -70,13 +70,13 @@ class Layout {
     added.kind = kind;
     added.source = &tensor;
     added.entry.name = tensor.name();
-    added.entry.dtype = tensor.scale != nullptr ? source_.own_dtype() : tensor.entry->dtype;
+    added.entry.dtype = tensor.coded() ? source_.own_dtype() : tensor.entry->dtype;
     added.entry.shape = tensor.entry->shape;
     return added;
   }
 
   void AddKept(const CheckpointTensor& tensor) {
-    const Kind kind = tensor.scale != nullptr ? Kind::kDecoded : Kind::kCopy;
+    const Kind kind = tensor.coded() ? Kind::kDecoded : Kind::kCopy;
     OutputTensor& kept = Add(kind, tensor);
     if (kind == Kind::kCopy) kept.entry = *tensor.entry;
   }

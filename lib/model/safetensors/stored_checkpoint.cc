@@ -25,29 +25,52 @@ namespace hif8 {
 namespace {
 
 constexpr std::string_view kPacked = "_packed";
+// gpt-oss: experts as [experts, outputs, groups, bytes] and a scale for each group, where files in
+// floats have [experts, inputs, outputs].
+constexpr std::string_view kBlocks = "_blocks";
+constexpr std::string_view kBlockScales = "_scales";
 
 // What a quantized module or attention has besides its codes.
-constexpr std::array<std::string_view, 17> kParts = {
-    ".weight_scale",      ".weight_scale_inv", ".weight_shape", ".weight_offset",
-    ".input_scale",       ".input_offset",     ".quant_bias",   ".deq_scale",
-    ".output_scale",      ".k_scale",          ".v_scale",      ".kv_latent_scale",
-    ".k_rope_scale",      ".ckv_scale",        ".scale",        ".weight_global_scale",
-    ".input_global_scale"};
+constexpr std::array<std::string_view, 19> kParts = {".weight_scale",
+                                                     ".weight_scale_inv",
+                                                     ".weight_shape",
+                                                     ".weight_offset",
+                                                     ".input_scale",
+                                                     ".input_offset",
+                                                     ".quant_bias",
+                                                     ".deq_scale",
+                                                     ".output_scale",
+                                                     ".k_scale",
+                                                     ".v_scale",
+                                                     ".kv_latent_scale",
+                                                     ".k_rope_scale",
+                                                     ".ckv_scale",
+                                                     ".scale",
+                                                     ".weight_global_scale",
+                                                     ".input_global_scale",
+                                                     ".weight_scale_2",
+                                                     ".weight_zero_point"};
 // Those that belong to a module only where it has codes.
 constexpr std::array<std::string_view, 5> kPartsOfCodes = {".weight_", ".input_", ".quant_bias",
                                                            ".deq_scale", ".scale"};
+
+// ModelOpt's, a factor where compressed-tensors has a divisor.
+std::string SecondScaleName(const std::string& weight) { return weight + "_scale_2"; }
+
+// Words of eight 4-bit integers have 8 added to each.
+uint8_t FlippedBits(DType dtype) { return dtype == DType::kI32 ? 8 : 0; }
 
 struct Source {
   const SafetensorsFile* shard = nullptr;
   const SafetensorsEntry* entry = nullptr;
 };
 
-class StoredCheckpoint : public StoredModel {
+class CheckpointFiles : public StoredCheckpoint {
  public:
-  StoredCheckpoint(const std::filesystem::path& path, const FormatRegistry& formats)
+  CheckpointFiles(const std::filesystem::path& path, ShardList files, const FormatRegistry& formats)
       : path_(path),
         formats_(formats),
-        files_(FindShards(path)),
+        files_(std::move(files)),
         plain_format_(formats.names().front()) {
     ReadConfig();
     for (const auto& shard : files_.shards) {
@@ -77,9 +100,10 @@ class StoredCheckpoint : public StoredModel {
     if (tensor.format.empty() || stored.view.bytes() == tensor.size()) return stored;
     std::byte* bytes = nullptr;  // two codes a byte
     Tensor codes = Tensor::Allocate(DType::kU8, tensor.shape, &bytes);
+    const std::span<uint8_t> unpacked(reinterpret_cast<uint8_t*>(bytes), tensor.size());
     UnpackCodes({reinterpret_cast<const uint8_t*>(stored.view.data), stored.view.bytes()},
-                static_cast<size_t>(tensor.shape.back()),
-                {reinterpret_cast<uint8_t*>(bytes), tensor.size()});
+                static_cast<size_t>(tensor.shape.back()), unpacked);
+    for (uint8_t& code : unpacked) code ^= FlippedBits(stored.view.dtype);
     return codes;
   }
 
@@ -87,12 +111,33 @@ class StoredCheckpoint : public StoredModel {
     const Source& source = scales_[index];
     if (source.entry == nullptr || tensors_[index].format.empty()) return {};
     const Tensor stored = source.shard->Read(*source.entry);
+    const NumberFormat& format = formats_.Get(tensors_[index].format);
+    const std::string& name = tensors_[index].name;
     Tensor global;
-    if (const Source* found = Find(GlobalScaleName(tensors_[index].name))) {
+    if (const Source* found = Find(GlobalScaleName(name))) {
       global = found->shard->Read(*found->entry);
     }
-    return ScaleNumbers(formats_.Get(tensors_[index].format), stored.view,
-                        global.view.data != nullptr ? global.view : kNoGlobalScale);
+    std::vector<float> scales = ScaleNumbers(
+        format, stored.view, global.view.data != nullptr ? global.view : kNoGlobalScale);
+    if (const Source* found = Find(SecondScaleName(name))) {
+      const Tensor second = found->shard->Read(*found->entry);
+      float factor = 1;
+      ConvertToFloat(second.view.dtype, second.view.data, 1, &factor);
+      for (float& scale : scales) scale *= factor;
+    }
+    return scales;
+  }
+
+  const SafetensorsEntry& entry(size_t index) const override { return *sources_[index].entry; }
+  const SafetensorsFile* scale_file(size_t index) const override { return scales_[index].shard; }
+  CodedTensor Open(size_t index) const override {
+    const Source& source = sources_[index];
+    return {source.shard->Read(*source.entry),
+            formats_.Get(tensors_[index].format),
+            tensors_[index].tiles,
+            ReadScales(index),
+            FlippedBits(source.entry->dtype),
+            tensors_[index].turned};
   }
 
  private:
@@ -112,6 +157,10 @@ class StoredCheckpoint : public StoredModel {
     plain_format_ = quantization.String("number_format", plain_format_);
     scaled_biases_ = quantization.String("layout", "") == NameOf(LayoutKind::kCann);
     edges_ = quantization.Integers("weight_block_size", {});
+    const ModelConfig groups = quantization.Object("config_groups");
+    for (const std::string& name : groups.Keys()) {
+      edges_.push_back(groups.Object(name).Object("weights").Integer("group_size", 0));
+    }
   }
 
   const Source* Find(const std::string& name) const {
@@ -132,6 +181,10 @@ class StoredCheckpoint : public StoredModel {
       if (weight == nullptr) return Find(module + ".weight_packed") != nullptr;
       return suffix != ".scale" || !IsFloat(weight->entry->dtype);
     }
+    if (name.ends_with(kBlockScales)) {
+      const std::string tensor = name.substr(0, name.size() - kBlockScales.size());
+      return Find(tensor + std::string(kBlocks)) != nullptr;
+    }
     for (const std::string_view suffix : {"_global_scale", "_scale"}) {
       if (!name.ends_with(suffix)) continue;
       const std::string tensor = name.substr(0, name.size() - suffix.size());
@@ -146,6 +199,19 @@ class StoredCheckpoint : public StoredModel {
       if (const Source* found = Find(name + suffix)) return found;
     }
     return name.ends_with(".weight") && !IsFloat(dtype) ? Find(Renamed(name, "scale")) : nullptr;
+  }
+
+  const Source* BlockScalesOf(const Source& source) const {
+    const std::string& name = source.entry->name;
+    const Shape& shape = source.entry->shape;
+    if (!name.ends_with(kBlocks) || source.entry->dtype != DType::kU8 || shape.size() != 4) {
+      return nullptr;
+    }
+    const std::string tensor = name.substr(0, name.size() - kBlocks.size());
+    const Source* const scales = Find(tensor + std::string(kBlockScales));
+    const bool fits = scales != nullptr && scales->entry->dtype == DType::kU8 &&
+                      scales->entry->shape == Shape(shape.begin(), shape.end() - 1);
+    return fits ? scales : nullptr;
   }
 
   // Layout cann divides the bias of a layer by the scales of its weight where that is in U8.
@@ -180,13 +246,20 @@ class StoredCheckpoint : public StoredModel {
     tensor.shape = source.entry->shape;
     tensor.dtype = source.entry->dtype;
     tensor.bytes = source.entry->bytes();
-    bool packed = tensor.name.ends_with(kPacked) && tensor.dtype == DType::kU8;
+    const bool words = tensor.dtype == DType::kI32;
+    bool packed = tensor.name.ends_with(kPacked) && (tensor.dtype == DType::kU8 || words);
     if (packed) tensor.name.erase(tensor.name.size() - kPacked.size());
     const Source* scales = ScalesOf(tensor.name, tensor.dtype);
+    if (const Source* of_blocks = BlockScalesOf(source)) {
+      scales = of_blocks;
+      tensor.name.erase(tensor.name.size() - kBlocks.size());
+      tensor.shape = {tensor.shape[0], tensor.shape[1], tensor.shape[2] * tensor.shape[3]};
+      tensor.turned = true;
+    }
     // Bytes with scales that are powers of two are no other format's.
     packed |= scales != nullptr && !IsFloat(scales->entry->dtype) &&
               (tensor.dtype == DType::kU8 || tensor.dtype == DType::kI8);
-    if (packed && !tensor.shape.empty()) tensor.shape.back() *= 2;
+    if (packed && !tensor.shape.empty()) tensor.shape.back() *= words ? 8 : 2;
     if (scales != nullptr) {
       SetCodes(packed, *scales, &tensor);
     } else if (!IsFloat(tensor.dtype)) {
@@ -215,12 +288,23 @@ class StoredCheckpoint : public StoredModel {
   void SetCodes(bool packed, const Source& scales, StoredTensor* tensor) const {
     const DType scale_type = scales.entry->dtype;
     // Bytes and powers of two have several types in files of others.
-    const CodesInFile codes{packed ? DType::kU8 : tensor->dtype, packed,
+    const CodesInFile codes{tensor->dtype, packed,
                             scale_type == DType::kF8E8M0 ? DType::kU8 : scale_type, plain_format_};
     const NumberFormat* format = FindFormat(formats_, codes);
     tensor->bytes += scales.entry->bytes();
-    if (const Source* global = Find(GlobalScaleName(tensor->name))) {
-      tensor->bytes += global->entry->bytes();
+    for (const std::string& name : {GlobalScaleName(tensor->name), SecondScaleName(tensor->name)}) {
+      const Source* const number = Find(name);
+      if (number == nullptr) continue;
+      tensor->bytes += number->entry->bytes();
+      if (!IsFloat(number->entry->dtype) || ElementCount(number->entry->shape) != 1) {
+        tensor->unknown = "scales over " + std::string(DTypeName(number->entry->dtype)) + " " +
+                          ShapeText(number->entry->shape) + ", not one float";
+        return;
+      }
+    }
+    if (Find(tensor->name + "_zero_point") != nullptr) {
+      tensor->unknown = std::string(DTypeName(tensor->dtype)) + " with zero points";
+      return;
     }
     if (format != nullptr &&
         FindTiles(tensor->shape, scales.entry->shape, edges_, &tensor->tiles)) {
@@ -247,9 +331,15 @@ class StoredCheckpoint : public StoredModel {
 
 }  // namespace
 
-std::unique_ptr<StoredModel> OpenStoredCheckpoint(const std::filesystem::path& path,
-                                                  const FormatRegistry& formats) {
-  return std::make_unique<StoredCheckpoint>(path, formats);
+std::unique_ptr<StoredCheckpoint> OpenStoredCheckpoint(const std::filesystem::path& path,
+                                                       const FormatRegistry& formats) {
+  return OpenStoredCheckpoint(path, FindShards(path), formats);
+}
+
+std::unique_ptr<StoredCheckpoint> OpenStoredCheckpoint(const std::filesystem::path& path,
+                                                       ShardList files,
+                                                       const FormatRegistry& formats) {
+  return std::make_unique<CheckpointFiles>(path, std::move(files), formats);
 }
 
 }  // namespace hif8

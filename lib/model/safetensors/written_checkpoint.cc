@@ -6,6 +6,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/input_file.h"
+#include "lib/model/safetensors/coded_tensor.h"
 #include "lib/model/safetensors/fused_modules.h"
 #include "lib/model/safetensors/output_layout.h"
 #include "lib/model/stored_model.h"
@@ -85,17 +86,7 @@ void WrittenCheckpoint::ReadRows(const std::string& name, const FormatRegistry& 
   const bool global = Find(GlobalScaleName(name), &shard) != nullptr;
   const std::vector<float> scales = ScaleNumbers(
       *format, stored, global ? ReadTensor({GlobalScaleName(name)}).view : kNoGlobalScale);
-  const auto* bytes = reinterpret_cast<const uint8_t*>(tensor.data);
-  std::span<const uint8_t> codes(bytes + (packed ? 0 : first), count);
-  std::vector<uint8_t> unpacked;
-  if (packed) {
-    const auto columns = static_cast<size_t>(shape.back());
-    const size_t width = PackedRowBytes(columns);
-    unpacked.resize(count);
-    UnpackCodes({bytes + first / columns * width, count / columns * width}, columns, unpacked);
-    codes = unpacked;
-  }
-  DecodePart(*format, codes, layout, scales, first, {values, count});
+  CodedTensor({tensor, nullptr}, *format, layout, scales).Decode(first, count, values);
 }
 
 WrittenWeight ReadWrittenWeight(const SafetensorsFile& file, const std::string& name,

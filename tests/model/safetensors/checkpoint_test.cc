@@ -1,4 +1,5 @@
 #include "lib/model/safetensors/checkpoint.h"
+#include "formats/builtin.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ class CheckpointTest : public ::testing::Test {
   // Error of opening the folder; its message and hint.
   std::string ErrorOf() {
     try {
-      Checkpoint::Open(folder_.path());
+      Checkpoint::Open(folder_.path(), StoredFormats());
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kModel);
       EXPECT_FALSE(error.where().empty());
@@ -45,7 +46,7 @@ class CheckpointTest : public ::testing::Test {
 };
 
 TEST_F(CheckpointTest, LayersOfALanguageModel) {
-  const auto checkpoint = Checkpoint::Open(kModels / "random-llama");
+  const auto checkpoint = Checkpoint::Open(kModels / "random-llama", StoredFormats());
   const auto layers = LayersByName(*checkpoint);
   EXPECT_EQ(checkpoint->files().shards.size(), 2u);
   EXPECT_EQ(checkpoint->files().index_name, "model.safetensors.index.json");
@@ -73,7 +74,8 @@ TEST_F(CheckpointTest, LayersOfALanguageModel) {
 }
 
 TEST_F(CheckpointTest, RoutersStayAndExpertsAreLayers) {
-  const auto layers = LayersByName(*Checkpoint::Open(kModels / "random-qwen3-moe"));
+  const auto layers =
+      LayersByName(*Checkpoint::Open(kModels / "random-qwen3-moe", StoredFormats()));
   EXPECT_THAT(layers.at("model.layers.0.mlp.gate").unsupported, HasSubstr("router"));
   EXPECT_TRUE(layers.at("model.layers.1.mlp.gate_proj").unsupported.empty());
   EXPECT_EQ(layers.at("model.layers.2.mlp.experts.7.down_proj").block, 2);
@@ -86,7 +88,7 @@ TEST_F(CheckpointTest, FusedExpertsHaveOneScalePerExpertAndChannel) {
                      {2, 6, 4},
                      test::F32Bytes(std::vector<float>(48, 1))},
                     {"conv.weight", "F32", {1, 2, 2}, test::F32Bytes({1, 2, 3, 4})}}));
-  const auto checkpoint = Checkpoint::Open(folder_.path());
+  const auto checkpoint = Checkpoint::Open(folder_.path(), StoredFormats());
   ASSERT_EQ(checkpoint->layers().size(), 2u);
   EXPECT_EQ(checkpoint->layers()[0].name, "model.layers.0.mlp.experts.gate_up_proj");
   EXPECT_EQ(checkpoint->layers()[1].op, "Conv");
@@ -98,7 +100,8 @@ TEST_F(CheckpointTest, FusedExpertsHaveOneScalePerExpertAndChannel) {
 }
 
 TEST_F(CheckpointTest, ASingleFileHasNoConfig) {
-  const auto checkpoint = Checkpoint::Open(kModels / "random-qwen2" / "model.safetensors");
+  const auto checkpoint =
+      Checkpoint::Open(kModels / "random-qwen2" / "model.safetensors", StoredFormats());
   EXPECT_FALSE(checkpoint->has_config());
   EXPECT_EQ(checkpoint->layers().size(), 22u);
 }
@@ -106,7 +109,7 @@ TEST_F(CheckpointTest, ASingleFileHasNoConfig) {
 TEST_F(CheckpointTest, Fp8BlocksAreOneProductPerValue) {
   const fs::path path = kModels / "random-deepseek-v3-fp8";
   const auto raw = test::ByName(test::TensorsOf(path / "model.safetensors"));
-  const auto checkpoint = Checkpoint::Open(path);
+  const auto checkpoint = Checkpoint::Open(path, StoredFormats());
   const auto layers = LayersByName(*checkpoint);
   for (const std::string name :
        {"model.layers.0.mlp.gate_proj", "model.layers.1.self_attn.o_proj"}) {
@@ -150,7 +153,7 @@ TEST_F(CheckpointTest, Fp8WithOneScaleAndPerRow) {
                     {"b.weight", "F8_E4M3", {2, 2}, std::string("\x38\x38\x38\x38", 4)},
                     {"b.weight_scale", "BF16", {2, 1}, test::Bf16Bytes({2, 3})},
                     {"b.input_scale", "F32", {1}, test::F32Bytes({1})}}));
-  const auto checkpoint = Checkpoint::Open(folder_.path());
+  const auto checkpoint = Checkpoint::Open(folder_.path(), StoredFormats());
   ASSERT_EQ(checkpoint->weights().size(), 2u);
   std::vector<float> buffer;
   Tensor tensor = checkpoint->ReadWeight(0);
@@ -171,7 +174,7 @@ TEST_F(CheckpointTest, OtherQuantizedCheckpointsAreRefusedByName) {
       {R"({"quant_method":"awq"})", "awq"},
       {R"({"quant_method":"bitsandbytes"})", "bitsandbytes"},
       {R"({"bits":4})", "without quant_method"},
-      {R"({"quant_method":"compressed-tensors","format":"pack-quantized"})", "pack-quantized"},
+      {R"({"quant_method":"compressed-tensors","format":"marlin-24"})", "marlin-24"},
       {R"({"quant_method":"compressed-tensors","format":"float-quantized","number_format":"x8"})",
        "x8"},
       {R"({"quant_method":"fp8","fmt":"e5m2"})", "e5m2"}};
@@ -184,7 +187,6 @@ TEST_F(CheckpointTest, OtherQuantizedCheckpointsAreRefusedByName) {
   const test::RawTensor tensors[] = {{"a.qweight", "I32", {1, 1}, "abcd"},
                                      {"a.weight", "I8", {1, 2}, "ab"},
                                      {"a.weight", "U8", {1, 2}, "ab"},
-                                     {"a.weight", "F8_E5M2", {1, 2}, "ab"},
                                      {"a.weight_packed", "U8", {1, 2}, "ab"}};
   for (const test::RawTensor& tensor : tensors) {
     Put("model.safetensors", test::FileOf({tensor}));
@@ -200,7 +202,7 @@ TEST_F(CheckpointTest, Fp8WithoutOrWithWrongScalesIsRefused) {
       test::FileOf({{"a.weight", "F8_E4M3", {1, 2}, "ab"},
                     {"a.weight_scale_inv", "F32", {2, 2}, test::F32Bytes({1, 1, 1, 1})}}));
   try {
-    Checkpoint::Open(folder_.path())->ReadWeight(0);
+    Checkpoint::Open(folder_.path(), StoredFormats())->ReadWeight(0);
     FAIL() << "expected an error";
   } catch (const Error& error) {
     EXPECT_THAT(error.message(), HasSubstr("'a.weight'"));
@@ -247,14 +249,15 @@ TEST_F(CheckpointTest, FingerprintFollowsTheBytesNotTheShards) {
   const test::RawTensor a = {"a.weight", "F32", {1, 1}, test::F32Bytes({1})};
   test::RawTensor b = {"b.weight", "F32", {1, 1}, test::F32Bytes({2})};
   Put("model.safetensors", test::FileOf({a, b}));
-  const std::string together = Checkpoint::Open(folder_.path())->ComputeFingerprint().hash;
+  const std::string together =
+      Checkpoint::Open(folder_.path(), StoredFormats())->ComputeFingerprint().hash;
   fs::remove(folder_.path() / "model.safetensors");
   Put("x1.safetensors", test::FileOf({b}));
   Put("x2.safetensors", test::FileOf({a}));
-  EXPECT_EQ(Checkpoint::Open(folder_.path())->ComputeFingerprint().hash, together);
+  EXPECT_EQ(Checkpoint::Open(folder_.path(), StoredFormats())->ComputeFingerprint().hash, together);
   b.data[3] ^= 1;
   Put("x1.safetensors", test::FileOf({b}));
-  EXPECT_NE(Checkpoint::Open(folder_.path())->ComputeFingerprint().hash, together);
+  EXPECT_NE(Checkpoint::Open(folder_.path(), StoredFormats())->ComputeFingerprint().hash, together);
 }
 
 }  // namespace

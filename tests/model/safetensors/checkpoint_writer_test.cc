@@ -114,7 +114,7 @@ int LayerIndex(const Checkpoint& checkpoint, const std::string& name) {
 class CheckpointWriterTest : public ::testing::Test {
  protected:
   void Write(const fs::path& model, const CheckpointPlan& plan) {
-    const auto checkpoint = Checkpoint::Open(model);
+    const auto checkpoint = Checkpoint::Open(model, StoredFormats());
     WriteCheckpoint(*checkpoint, plan, Formats(), Encoder(*checkpoint), out_.path(), NullLog());
   }
   test::TemporaryFolder out_;
@@ -122,7 +122,7 @@ class CheckpointWriterTest : public ::testing::Test {
 
 TEST_F(CheckpointWriterTest, SameShardsNamesAndOrderAndBytesOfWhatIsKept) {
   const fs::path model = kModels / "random-llama";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   CheckpointPlan plan = PlanAllLinear(*checkpoint);
   const int kept = LayerIndex(*checkpoint, "model.layers.1.mlp.up_proj");
   plan.layers.erase(kept);
@@ -169,7 +169,7 @@ TEST_F(CheckpointWriterTest, SameShardsNamesAndOrderAndBytesOfWhatIsKept) {
 
 TEST_F(CheckpointWriterTest, CodesAndScalesAreWhatTheEncoderGave) {
   const fs::path model = kModels / "random-qwen2";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   CheckpointPlan plan = PlanAllLinear(*checkpoint);
   for (auto& [layer, scheme] : plan.layers) scheme.scale_dtype = DType::kBF16;
   const int q = LayerIndex(*checkpoint, "model.layers.2.self_attn.q_proj");
@@ -203,7 +203,7 @@ TEST_F(CheckpointWriterTest, CodesAndScalesAreWhatTheEncoderGave) {
 
 TEST_F(CheckpointWriterTest, ConfigGainsQuantizationConfigAndKeepsItsOrder) {
   const fs::path model = kModels / "random-qwen2";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   CheckpointPlan plan = PlanAllLinear(*checkpoint);
   plan.layers.erase(LayerIndex(*checkpoint, "model.layers.0.mlp.down_proj"));
   Write(model, plan);
@@ -228,7 +228,7 @@ TEST_F(CheckpointWriterTest, ConfigGainsQuantizationConfigAndKeepsItsOrder) {
 
 TEST_F(CheckpointWriterTest, StaticScalesAndSchemesOfTheirOwn) {
   const fs::path model = kModels / "random-qwen2";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   CheckpointPlan plan = PlanAllLinear(*checkpoint);
   for (auto& [layer, scheme] : plan.layers) scheme.input_dynamic = false;
   const int other = LayerIndex(*checkpoint, "model.layers.0.mlp.down_proj");
@@ -250,7 +250,7 @@ TEST_F(CheckpointWriterTest, StaticScalesAndSchemesOfTheirOwn) {
 
 TEST_F(CheckpointWriterTest, Fp8InputLosesItsOldQuantization) {
   const fs::path model = kModels / "random-deepseek-v3-fp8";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   CheckpointPlan plan = PlanAllLinear(*checkpoint);
   const std::string kept = "model.layers.0.mlp.gate_proj";
   plan.layers.erase(LayerIndex(*checkpoint, kept));
@@ -280,7 +280,7 @@ TEST_F(CheckpointWriterTest, Fp8InputLosesItsOldQuantization) {
 
 TEST_F(CheckpointWriterTest, SimulatedHoldsDecodedValuesInTheOwnType) {
   const fs::path model = kModels / "random-mistral-window";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   CheckpointPlan plan = PlanAllLinear(*checkpoint);
   plan.simulated = true;
   Write(model, plan);
@@ -309,7 +309,7 @@ TEST_F(CheckpointWriterTest, SimulatedHoldsDecodedValuesInTheOwnType) {
 
 TEST_F(CheckpointWriterTest, FinishedShardsOfAnInterruptedRunAreTakenOver) {
   const fs::path model = kModels / "random-llama";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   const CheckpointPlan plan = PlanAllLinear(*checkpoint);
   const std::string first = "model-00001-of-00002.safetensors";
   const std::string second = "model-00002-of-00002.safetensors";
@@ -361,7 +361,7 @@ TEST_F(CheckpointWriterTest, FinishedShardsOfAnInterruptedRunAreTakenOver) {
 
 TEST_F(CheckpointWriterTest, ABareFileGetsAConfigOfItsOwn) {
   const fs::path model = kModels / "random-qwen2" / "model.safetensors";
-  Write(model, PlanAllLinear(*Checkpoint::Open(model)));
+  Write(model, PlanAllLinear(*Checkpoint::Open(model, StoredFormats())));
   const Json config = Json::parse(test::ReadBytes(out_.path() / "config.json"));
   EXPECT_EQ(config.size(), 1u);
   EXPECT_EQ(config["quantization_config"]["number_format"], "whole");
@@ -369,7 +369,7 @@ TEST_F(CheckpointWriterTest, ABareFileGetsAConfigOfItsOwn) {
 
 TEST_F(CheckpointWriterTest, MoreWeightsThanFitAheadAndErrorsOfTheEncoder) {
   const fs::path model = kModels / "random-qwen3-moe";
-  const auto checkpoint = Checkpoint::Open(model);
+  const auto checkpoint = Checkpoint::Open(model, StoredFormats());
   const auto failing = [](int) -> EncodedWeight {
     throw ModelError("value 3 is NaN", "repair it");
   };
