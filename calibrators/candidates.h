@@ -41,30 +41,32 @@ class Candidates {
     return RoundScale(std::ldexp(nearest, octaves), amax_, params_);
   }
 
-  // Where candidate k of the first round stands in a list of all of them.
+  // Returns where candidate k of the first round stands in a list of all of them.
   size_t Position(int k) const {
     const int position = k + most_;
     return static_cast<size_t>(position);
   }
-  // 0, 1, -1, 2, -2, ...: of two that are equally good the one nearest to 0 is met first.
+  // Returns 0, 1, -1, 2, -2, ... for i = 0, 1, 2, ...: of two that are equally good the one nearest
+  // to 0 is met first.
   static int Outward(int i) { return i % 2 == 0 ? -i / 2 : (i + 1) / 2; }
   int most() const { return most_; }
   int octave() const { return octave_; }
-  // The octaves below the first that candidates reach down to, for every fraction of one.
+  // Returns the number of octaves below the first that candidates reach down to, for every fraction
+  // of one.
   int octaves_below() const { return most_ / steps_; }
   float amax() const { return amax_; }
   float target() const { return target_; }
 
-  // The errors of the first round's candidates k = -most ... most by `error`, a function of the
-  // scale.
+  // Returns the errors of the first round's candidates k = -most ... most by `error`, a function of
+  // the scale.
   template <typename F>
   std::vector<double> Errors(const F& error) const {
     std::vector<double> errors;
     for (int k = -most_; k <= most_; ++k) errors.push_back(error(Scale(kQuarters * k)));
     return errors;
   }
-  // The same all octaves of a fraction at once: `errors_of` fills in those of scale * 2^j for
-  // consecutive j.
+  // Returns the same from all octaves of a fraction at once: `errors_of` fills in those of
+  // scale * 2^j for consecutive j.
   template <typename F>
   std::vector<double> ErrorsByOctave(const F& errors_of) const {
     std::vector<double> errors(2 * static_cast<size_t>(most_) + 1);
@@ -84,10 +86,9 @@ class Candidates {
     return errors;
   }
 
-  // The best candidate of both rounds, from the errors of the first and by `error`, a function of
-  // the candidate, in the second.
-  // The second round goes around the best and, since a near tie of the first says little about it,
-  // around others that are about as good.
+  // Returns the best candidate of both rounds, from the errors of the first and by `error`, a
+  // function of the candidate, in the second. The second round goes around the best and, since a
+  // near tie of the first says little about it, around others that are about as good.
   template <typename F>
   int Search(const std::vector<double>& errors, const F& error) const {
     const auto error_of = [&](int k) { return errors[Position(k)]; };
@@ -127,7 +128,7 @@ class Candidates {
   }
 
  private:
-  // 2^(i / octave) for i from 0 to octave - 1: made again only for another number of steps.
+  // Returns 2^(i / octave) for i from 0 to octave - 1: made again only for another number of steps.
   static std::span<const double> FractionsOf(int octave) {
     thread_local std::vector<double> fractions;
     if (fractions.size() != static_cast<size_t>(octave)) {
