@@ -1,5 +1,4 @@
 #include "apps/hif8-calibrate/merge_program.h"
-#include "formats/builtin.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,6 +9,7 @@
 
 #include "apps/common/own_outputs.h"
 #include "apps/hif8-calibrate/run_info.h"
+#include "formats/builtin.h"
 #include "lib/core/error.h"
 #include "lib/core/hash.h"
 #include "lib/core/input_file.h"

@@ -1,9 +1,9 @@
 #include "apps/hif8-calibrate/model_kind.h"
-#include "formats/builtin.h"
 
 #include <filesystem>
 #include <utility>
 
+#include "formats/builtin.h"
 #include "lib/core/error.h"
 #include "lib/model/onnx/onnx_model.h"
 #include "lib/model/safetensors/checkpoint.h"

@@ -159,7 +159,12 @@ class ScaleLookup {
         body(begin, n, ScaleOperand::PerValue(scales + c));
       } else if (edge < kLongTile && c / edge != (c + n - 1) / edge) {
         expanded.resize(n);
-        for (size_t i = 0; i < n; ++i) expanded[i] = scales[(c + i) / edge];
+        for (size_t i = 0; i < n;) {
+          const size_t tile = (c + i) / edge;
+          const size_t stop = std::min(n, (tile + 1) * edge - c);
+          std::fill(expanded.data() + i, expanded.data() + stop, scales[tile]);
+          i = stop;
+        }
         body(begin, n, ScaleOperand::PerValue(expanded.data()));
       } else {
         n = std::min(n, (c / edge + 1) * edge - c);

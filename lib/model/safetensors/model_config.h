@@ -21,7 +21,7 @@ class ModelConfig {
 
   bool empty() const { return object_ == nullptr; }
   bool Has(std::string_view key) const;
-  std::vector<std::string> Keys() const;  // those with null too
+  std::vector<std::string> Keys() const;        // those with null too
   int64_t Integer(std::string_view key) const;  // required
   int64_t Integer(std::string_view key, int64_t fallback) const;
   double Number(std::string_view key) const;  // required
