@@ -55,8 +55,8 @@ constexpr std::string_view NameOf(LayerKind kind) {
 // Says how much of a convolution's padding is before its input.
 enum class ConvPadding : uint8_t { kGiven, kSameUpper, kSameLower };
 
-// What a convolution's kernel meets. Lists have an entry for each spatial dimension, `pads` those
-// before, then those behind.
+// Describes what a convolution's kernel meets. Lists have an entry for each spatial dimension,
+// `pads` those before, then those behind.
 struct ConvWindow {
   int64_t groups = 1;
   Shape kernel, strides, dilations, pads;

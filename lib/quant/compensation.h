@@ -39,7 +39,7 @@ class Compensation {
   const Model& model_;
   const QuantPlan& plan_;
   std::map<int, FakeQuantize> activations_;
-  // What moments are of: an activation's rows, or the patches of it that a convolution sees.
+  // Names what moments are of: an activation's rows, or the patches of it that a convolution sees.
   struct Source {
     int activation = -1;
     int layer = -1;  // of a convolution with a kernel, else -1
