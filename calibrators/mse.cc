@@ -1,9 +1,15 @@
 // Rule `mse`: the candidate scale with the least squared error.
 //
-// Candidates are s_k = s_max 2^(k / steps), k from -octaves * steps to octaves * steps, with s_max
-// the scale of rule `max`; then again in a quarter of the steps around the best, and around others
-// that are as good to 1 %: a near tie of the first round says little about the second. Ties go to
-// the candidate nearest to k = 0.
+// A format whose widest band spans a few binades, the largest value mapped to its top, rounds at
+// s / 2 as it does at s but for what lies outside of the band. So few values are searched densely
+// in one octave: all quarter steps from s_max to 2 s_max, and octaves below those whose error a
+// format with the band's precision everywhere would make less than the best found. No scale among
+// all quarter steps is better by more than kRounding.
+//
+// Otherwise candidates are s_k = s_max 2^(k / steps), k from -octaves * steps to octaves * steps,
+// with s_max the scale of rule `max`; then again in a quarter of the steps around the best, and
+// around others that are as good to 1 %: a near tie of the first round says little about the
+// second. Ties go to the candidate nearest to k = 0.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -17,6 +23,7 @@
 #include <vector>
 
 #include "calibrators/amax_rule.h"
+#include "calibrators/candidates.h"
 #include "calibrators/rounding_errors.h"
 #include "calibrators/rules.h"
 #include "calibrators/tail_sums.h"
@@ -25,26 +32,19 @@
 namespace hif8 {
 namespace {
 
-constexpr int kQuarters = 4;  // the second round's steps in one of the first
 // Up to here rounding every value for every candidate costs no more than a table of sums; with
-// more values in a bin of that table, where each lies averages out.
-constexpr size_t kFew = kMostRounded;
+// more values in a bin of that table, where each lies averages out. For a search of one octave.
+constexpr size_t kFew = 2048;
+constexpr size_t kFewInBand = kMostRounded;
 // Values in bins that thresholds cut are looked at one by one where the sums are more in doubt than
 // this, relative to the error: when a few large values make most of it.
 constexpr double kDoubtful = 0.08;
-// Sums that should be equal may differ in their last digits.
-constexpr double kTie = 1e-9;
 // What rounding in fp32, of products of scale and code too, can make of an error, relatively, and
 // more; and relative to the root of it times the energy of the values.
 constexpr double kRounding = 1e-4;
 constexpr double kRounded = 0x1p-21;
 // Scales farther from that of `max` are not looked at in fp32.
 constexpr int kMostOctaves = 16;
-// First-round candidates whose errors differ by less than this, relatively, all go to the second,
-// at most so many of them.
-constexpr double kNearTie = 0.01;
-constexpr int kMaxCenters = 6;
-
 bool SameBytes(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
@@ -80,6 +80,10 @@ const RoundingTables* TablesOf(const NumberFormat& format, float target, int oct
   return made.tables ? &*made.tables : nullptr;
 }
 
+int TableOctaves(const ScaleParams& params) {
+  return static_cast<int>(std::ceil(params.mse.octaves)) + 2;
+}
+
 double ExactError(std::span<const float> values, const NumberFormat& format, float scale) {
   constexpr size_t kPiece = 1024;
   std::array<float, kPiece> rounded;
@@ -98,133 +102,6 @@ double ExactError(std::span<const float> values, const NumberFormat& format, flo
   return std::accumulate(sums.noise.begin(), sums.noise.end(), 0.0);
 }
 
-// The candidates of one search. They are numbered in quarters of a step, 0 the scale of `max`.
-class Candidates {
- public:
-  Candidates(float amax, const NumberFormat& format, const ScaleParams& params)
-      : amax_(amax),
-        params_(params),
-        base_(ChooseScale(amax, amax, format, params).scale),
-        target_(ResolveTarget(format, params)),
-        steps_(static_cast<int>(params.mse.steps_per_octave)),
-        octave_(kQuarters * steps_),
-        fractions_(FractionsOf(octave_)),
-        most_(static_cast<int>(std::lround(params.mse.octaves * steps_))) {}
-
-  float Scale(int at) const {
-    if (at == 0) return base_;
-    // An octave apart is a factor of exactly 2.
-    const int octaves = at >= 0 ? at / octave_ : -((octave_ - 1 - at) / octave_);
-    const int fraction = at - octaves * octave_;
-    const auto nearest = static_cast<float>(base_ * fractions_[static_cast<size_t>(fraction)]);
-    return RoundScale(std::ldexp(nearest, octaves), amax_, params_);
-  }
-
-  // Where candidate k of the first round stands in a list of all of them.
-  size_t Position(int k) const {
-    const int position = k + most_;
-    return static_cast<size_t>(position);
-  }
-  // 0, 1, -1, 2, -2, ...: of two that are equally good the one nearest to 0 is met first.
-  static int Outward(int i) { return i % 2 == 0 ? -i / 2 : (i + 1) / 2; }
-  int most() const { return most_; }
-  float amax() const { return amax_; }
-  float target() const { return target_; }
-
-  // The errors of the first round's candidates k = -most ... most by `error`, a function of the
-  // scale.
-  template <typename F>
-  std::vector<double> Errors(const F& error) const {
-    std::vector<double> errors;
-    for (int k = -most_; k <= most_; ++k) errors.push_back(error(Scale(kQuarters * k)));
-    return errors;
-  }
-  // The same all octaves of a fraction at once: `errors_of` fills in those of scale * 2^j for
-  // consecutive j.
-  template <typename F>
-  std::vector<double> ErrorsByOctave(const F& errors_of) const {
-    std::vector<double> errors(2 * static_cast<size_t>(most_) + 1);
-    std::vector<double> octaves;
-    const int steps = steps_;
-    for (int r = 0; r < steps; ++r) {
-      const int first = -((most_ + r) / steps);
-      const int last = most_ >= r ? (most_ - r) / steps : -1;
-      if (first > last) continue;
-      octaves.resize(static_cast<size_t>(last - first) + 1);
-      errors_of(Scale(kQuarters * r), first, std::span(octaves));
-      for (int j = first; j <= last; ++j) {
-        const int octave = j - first;
-        errors[Position(r + j * steps)] = octaves[static_cast<size_t>(octave)];
-      }
-    }
-    return errors;
-  }
-
-  // The best candidate of both rounds, from the errors of the first and by `error`, a function of
-  // the candidate, in the second.
-  // The second round goes around the best and, since a near tie of the first says little about it,
-  // around others that are about as good.
-  template <typename F>
-  int Search(const std::vector<double>& errors, const F& error) const {
-    const auto error_of = [&](int k) { return errors[Position(k)]; };
-    int best = 0;
-    double least = error_of(0);
-    const auto take = [&](int at, double found) {
-      if (found < least - kTie * std::abs(least)) {
-        least = found;
-        best = at;
-      }
-    };
-    for (int i = 0; i <= 2 * most_; ++i) take(kQuarters * Outward(i), error_of(Outward(i)));
-    const double limit = least + kNearTie * std::abs(least);
-    int centers = 0;
-    std::vector<int> tried;  // two centers side by side have neighbours in common
-    for (int i = 0; i <= 2 * most_; ++i) {
-      const int k = Outward(i);
-      if (error_of(k) > limit || ++centers > kMaxCenters) continue;
-      const int outward = k < 0 ? -1 : 1;
-      for (int j = -kQuarters + 1; j < kQuarters; ++j) {
-        const int at = kQuarters * k + outward * j;
-        if (j == 0 || std::find(tried.begin(), tried.end(), at) != tried.end()) continue;
-        tried.push_back(at);
-        take(at, error(at));
-      }
-    }
-    return best;
-  }
-
-  ScaleChoice Choice(int at) const {
-    ScaleChoice choice;
-    choice.scale = Scale(at);
-    choice.amax = amax_;
-    choice.target = target_;
-    choice.reference = at == 0 ? amax_ : choice.scale * target_;
-    return choice;
-  }
-
- private:
-  // 2^(i / octave) for i from 0 to octave - 1: made again only for another number of steps.
-  static std::span<const double> FractionsOf(int octave) {
-    thread_local std::vector<double> fractions;
-    if (fractions.size() != static_cast<size_t>(octave)) {
-      fractions.clear();
-      for (int i = 0; i < octave; ++i) {
-        fractions.push_back(std::exp2(i / static_cast<double>(octave)));
-      }
-    }
-    return fractions;
-  }
-
-  float amax_;
-  const ScaleParams& params_;
-  float base_;
-  float target_;
-  int steps_;   // candidates in an octave
-  int octave_;  // quarter steps in an octave
-  std::span<const double> fractions_;
-  int most_;  // k of the first round's last candidate
-};
-
 int SearchExactly(std::span<const float> values, const NumberFormat& format,
                   const Candidates& candidates) {
   const auto error = [&](float scale) { return ExactError(values, format, scale); };
@@ -232,24 +109,12 @@ int SearchExactly(std::span<const float> values, const NumberFormat& format,
                            [&](int at) { return error(candidates.Scale(at)); });
 }
 
-// Finds the candidates that may be the best by rounding in fp32, and decides among them exactly.
-int SearchRounded(std::span<const float> values, const NumberFormat& format,
-                  const Candidates& candidates, const RoundingErrors& rounded) {
-  const std::vector<double> errors =
-      candidates.ErrorsByOctave([&](float scale, int first, std::span<double> out) {
-        rounded.SquaredErrors(scale, first, out);
-      });
-  std::vector<std::pair<int, double>> seen;
-  for (int i = 0; i <= 2 * candidates.most(); ++i) {
-    const int k = Candidates::Outward(i);
-    seen.emplace_back(kQuarters * k, errors[candidates.Position(k)]);
-  }
-  candidates.Search(errors, [&](int at) {
-    double error = 0;
-    rounded.SquaredErrors(candidates.Scale(at), 0, {&error, 1});
-    seen.emplace_back(at, error);
-    return error;
-  });
+// A candidate and its error, computed in fp32.
+using Found = std::pair<int, double>;
+
+// Decides by exact errors among those that may be the best.
+int DecideAmong(const std::vector<Found>& seen, std::span<const float> values,
+                const NumberFormat& format, const Candidates& candidates) {
   double least = std::numeric_limits<double>::infinity();
   for (const auto& [at, error] : seen) least = std::min(least, error);
   const double energy = static_cast<double>(candidates.amax()) * candidates.amax() *
@@ -269,16 +134,87 @@ int SearchRounded(std::span<const float> values, const NumberFormat& format,
   return best;
 }
 
+int SearchRounded(std::span<const float> values, const NumberFormat& format,
+                  const Candidates& candidates, const RoundingErrors& rounded) {
+  const std::vector<double> errors =
+      candidates.ErrorsByOctave([&](float scale, int first, std::span<double> out) {
+        rounded.SquaredErrors(scale, first, out);
+      });
+  std::vector<Found> seen;
+  for (int i = 0; i <= 2 * candidates.most(); ++i) {
+    const int k = Candidates::Outward(i);
+    seen.emplace_back(kQuarters * k, errors[candidates.Position(k)]);
+  }
+  candidates.Search(errors, [&](int at) {
+    double error = 0;
+    rounded.SquaredErrors(candidates.Scale(at), 0, {&error, 1});
+    seen.emplace_back(at, error);
+    return error;
+  });
+  return DecideAmong(seen, values, format, candidates);
+}
+
+// Looks at the fractions of an octave by what each could give at best, until no other can.
+int SearchDensely(std::span<const float> values, const NumberFormat& format,
+                  const Candidates& candidates, const RoundingErrors& rounded, int bits) {
+  const auto octave = static_cast<size_t>(candidates.octave());
+  std::vector<float> scales(octave);
+  for (size_t r = 0; r < octave; ++r) scales[r] = candidates.Scale(static_cast<int>(r));
+  std::vector<double> bounds = rounded.LeastErrors(scales, bits);
+  const int below = candidates.octaves_below();
+  std::vector<double> errors(static_cast<size_t>(below));
+  std::vector<Found> seen;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < octave; ++i) {
+    const auto next = std::min_element(bounds.begin(), bounds.end());
+    const auto r = static_cast<int>(next - bounds.begin());
+    const auto may_win = [&] { return *next < least - kRounding * least; };
+    if (!may_win() && i > 0) break;
+    const float scale = scales[static_cast<size_t>(r)];
+    double error = 0;
+    rounded.SquaredErrors(scale, 0, {&error, 1});
+    seen.emplace_back(r, error);
+    least = std::min(least, error);
+    if (may_win()) {
+      rounded.SquaredErrors(scale, -below, errors);
+      for (int j = 0; j < below; ++j) {
+        seen.emplace_back(r + (j - below) * candidates.octave(), errors[static_cast<size_t>(j)]);
+        least = std::min(least, errors[static_cast<size_t>(j)]);
+      }
+    }
+    *next = std::numeric_limits<double>::infinity();
+  }
+  // Of those that are equally good the one nearest to 0 wins.
+  std::sort(seen.begin(), seen.end(), [](const Found& a, const Found& b) {
+    return std::pair(std::abs(a.first), a.first < 0) < std::pair(std::abs(b.first), b.first < 0);
+  });
+  return DecideAmong(seen, values, format, candidates);
+}
+
+// The mantissa bits of the format's widest band where one octave is searched densely.
+std::optional<int> DenseBits(const NumberFormat& format, const Candidates& candidates,
+                             const ScaleParams& params) {
+  const int octaves = TableOctaves(params);
+  if (octaves > kMostOctaves || candidates.octaves_below() < 1 || params.power_of_two) return {};
+  const RoundingTables* tables = TablesOf(format, candidates.target(), octaves);
+  if (tables == nullptr || !tables->band()) return {};
+  if (tables->band()->top != candidates.target()) return {};
+  return tables->band()->bits;
+}
+
 int SearchFew(std::span<const float> values, const NumberFormat& format,
               const Candidates& candidates, const ScaleParams& params) {
-  const int octaves = static_cast<int>(std::ceil(params.mse.octaves)) + 2;
+  const int octaves = TableOctaves(params);
   const RoundingTables* tables = TablesOf(format, candidates.target(), octaves);
   // Far from the ends of fp32, whatever the candidate.
   const float amax = candidates.amax();
   const bool usual = amax > 0x1p-60F && amax < 0x1p60F && octaves <= kMostOctaves;
   if (tables == nullptr || !usual) return SearchExactly(values, format, candidates);
-  return SearchRounded(values, format, candidates,
-                       RoundingErrors(*tables, values, candidates.Scale(0)));
+  const RoundingErrors rounded(*tables, values, candidates.Scale(0));
+  if (const std::optional<int> bits = DenseBits(format, candidates, params)) {
+    return SearchDensely(values, format, candidates, rounded, *bits);
+  }
+  return SearchRounded(values, format, candidates, rounded);
 }
 
 // Keeps the first-round candidates that may be the best and looks at their values one by one.
@@ -352,7 +288,9 @@ class MseRule : public Calibrator, public ScaleSearch {
     if (values.size() > MagnitudeHistogram::kCapacity) {
       return SolvePieces([&](const auto& visit) { visit(values); }, format, params);
     }
-    const bool few = values.size() <= kFew;
+    const bool few =
+        values.size() <= kFew ||
+        (values.size() <= kFewInBand && DenseBits(format, Candidates(1, format, params), params));
     thread_local MagnitudeHistogram histogram;
     const RunSummary summary = few ? RunSummary() : histogram.Add(values);
     const float amax = few ? Amax(values) : std::bit_cast<float>(summary.amax_bits);
@@ -371,11 +309,16 @@ class MseRule : public Calibrator, public ScaleSearch {
   ScaleChoice SolvePieces(const ValuePieces& values, const NumberFormat& format,
                           const ScaleParams& params) const override {
     TensorStats stats;
+    std::vector<float> held;  // all of them, while they are few
+    size_t count = 0;
     values([&](std::span<const float> piece) {
+      count += piece.size();
+      if (count <= kFew) held.insert(held.end(), piece.begin(), piece.end());
       stats.Add({DType::kF32,
                  {static_cast<int64_t>(piece.size())},
                  reinterpret_cast<const std::byte*>(piece.data())});
     });
+    if (count <= kFew) return Solve(held, format, params);
     const ScaleChoice found = Solve(stats, format, params);
     const ScaleChoice plain = Candidates(stats.amax(), format, params).Choice(0);
     if (found.scale == plain.scale) return plain;

@@ -47,6 +47,26 @@ struct Steps {
     return result;
   }
 
+  // The exponents with the most bits, where all above and below have fewer and fewer.
+  std::optional<WidestBand> Band() const {
+    constexpr size_t kNarrow = 4;  // exponents
+    const auto bits_at = [&](size_t i) {
+      return lowest + static_cast<int>(i) - std::ilogb(this->steps[i]);
+    };
+    int most = 0;
+    for (size_t i = 0; i < this->steps.size(); ++i) most = std::max(most, bits_at(i));
+    size_t first = 0;
+    while (bits_at(first) < most) ++first;
+    size_t last = first;
+    while (last + 1 < this->steps.size() && bits_at(last + 1) == most) ++last;
+    for (size_t i = 0; i < first; ++i) {
+      if (bits_at(i) > bits_at(i + 1)) return std::nullopt;
+    }
+    if (last - first + 1 < kNarrow) return std::nullopt;
+    const float above = std::ldexp(1.0F, lowest + static_cast<int>(last) + 1);
+    return WidestBand{most, std::min(above, largest)};
+  }
+
   // Beyond the largest value there is only that, a multiple of the last step.
   float At(int exponent) const {
     if (exponent < lowest) return smallest;
@@ -62,6 +82,7 @@ std::optional<RoundingTables> RoundingTables::Make(std::span<const float> decode
   if (!steps) return std::nullopt;
   RoundingTables result;
   result.octaves_ = octaves;
+  result.band_ = steps->Band();
   // y is up to twice the target, and a little more where scales are rounded.
   result.top_ = std::ilogb(target) + 2;
   for (int octave = -octaves; octave <= octaves; ++octave) {
@@ -91,6 +112,18 @@ void RoundingErrors::SquaredErrors(float scale, int first, std::span<double> err
   SumRoundingErrors(magnitudes_.data(), size_, static_cast<float>(1 / nearby), tables_.top(),
                     tables_.From(octave + first, errors.size()), errors.data());
   for (double& error : errors) error *= nearby * nearby;
+}
+
+std::vector<double> RoundingErrors::LeastErrors(std::span<const float> scales, int bits) const {
+  std::vector<float> factors;
+  factors.reserve(scales.size());
+  for (const float scale : scales) factors.push_back(1 / scale);
+  std::vector<double> errors(scales.size());
+  SumMantissaErrors(magnitudes_.data(), size_, factors, bits, errors.data());
+  for (size_t i = 0; i < errors.size(); ++i) {
+    errors[i] *= static_cast<double>(scales[i]) * static_cast<double>(scales[i]);
+  }
+  return errors;
 }
 
 }  // namespace hif8

@@ -243,6 +243,57 @@ void SumRoundingErrorsV(const float* x, size_t n, float factor, int top,
   for (; t < count; ++t) SumRoundingErrorsOf<1>(x, n, factor, lowest, tables + t, sums + t);
 }
 
+// The sums of four factors: a load of x serves all of them.
+void SumMantissaErrorsOf(const float* x, size_t n, const float* factors, int dropped,
+                         double* sums) {
+  constexpr size_t kFactors = 4;
+  const DRounding d;
+  const DExponent di;
+  HWY_ALIGN float lanes[kFactors][kRoundingLanes];
+  const auto half = hn::Set(di, (1 << dropped) / 2);
+  const auto kept = hn::Set(di, -(1 << dropped));
+  const auto add = [&](auto loaded, float factor, auto* sum) {
+    const auto y = hn::Mul(loaded, hn::Set(d, factor));
+    const auto rounded = hn::And(hn::Add(hn::BitCast(di, y), half), kept);
+    const auto error = hn::Sub(y, hn::BitCast(d, rounded));
+    *sum = hn::Add(*sum, hn::Mul(error, error));
+  };
+  for (size_t lane = 0; lane < kRoundingLanes; lane += hn::Lanes(d)) {
+    auto sum0 = hn::Zero(d);
+    auto sum1 = hn::Zero(d);
+    auto sum2 = hn::Zero(d);
+    auto sum3 = hn::Zero(d);
+    for (size_t i = lane; i < n; i += kRoundingLanes) {
+      const auto loaded = hn::LoadU(d, x + i);
+      add(loaded, factors[0], &sum0);
+      add(loaded, factors[1], &sum1);
+      add(loaded, factors[2], &sum2);
+      add(loaded, factors[3], &sum3);
+    }
+    hn::StoreU(sum0, d, lanes[0] + lane);
+    hn::StoreU(sum1, d, lanes[1] + lane);
+    hn::StoreU(sum2, d, lanes[2] + lane);
+    hn::StoreU(sum3, d, lanes[3] + lane);
+  }
+  for (size_t t = 0; t < kFactors; ++t) sums[t] = SumOfLanes16(lanes[t]);
+}
+
+void SumMantissaErrorsV(const float* x, size_t n, const float* factors, size_t count, int bits,
+                        double* sums) {
+  constexpr size_t kFactors = 4;
+  const int dropped = std::numeric_limits<float>::digits - 1 - bits;
+  size_t t = 0;
+  for (; t + kFactors <= count; t += kFactors) {
+    SumMantissaErrorsOf(x, n, factors + t, dropped, sums + t);
+  }
+  if (t == count) return;
+  float rest[kFactors] = {};
+  double of_rest[kFactors];
+  std::copy(factors + t, factors + count, rest);
+  SumMantissaErrorsOf(x, n, rest, dropped, of_rest);
+  std::copy(of_rest, of_rest + (count - t), sums + t);
+}
+
 void ScanRangeV(const float* x, size_t n, float scale, float threshold, float reference,
                 RangeScan* out) {
   const DFloat d;
@@ -285,6 +336,7 @@ HWY_EXPORT(LargestMagnitudeBF16V);
 HWY_EXPORT(ScanPairsV);
 HWY_EXPORT(AddErrorSumsV);
 HWY_EXPORT(SumRoundingErrorsV);
+HWY_EXPORT(SumMantissaErrorsV);
 HWY_EXPORT(ScanRangeV);
 
 MagnitudeScan ScanMagnitudes(const float* x, size_t n) {
@@ -315,6 +367,11 @@ void SumRoundingErrors(const float* x, size_t n, float factor, int top,
                        std::span<const RoundingTable> tables, double* sums) {
   HWY_DYNAMIC_DISPATCH(SumRoundingErrorsV)
   (x, n, factor, top, tables.data(), tables.size(), sums);
+}
+
+void SumMantissaErrors(const float* x, size_t n, std::span<const float> factors, int bits,
+                       double* sums) {
+  HWY_DYNAMIC_DISPATCH(SumMantissaErrorsV)(x, n, factors.data(), factors.size(), bits, sums);
 }
 
 RangeScan ScanRange(const float* x, size_t n, float scale, float threshold, float reference) {

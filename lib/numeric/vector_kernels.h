@@ -41,13 +41,19 @@ struct RoundingTable {
   float largest;
 };
 inline constexpr size_t kRoundingLanes = 16;
-inline constexpr size_t kMostRounded = 2048;  // sums in fp32 stay right to 2^-16
+inline constexpr size_t kMostRounded = 4096;  // sums in fp32 stay right to 2^-15
 // sums[t] = sum of (y - y as tables[t] rounds it)^2, y = x[i] * factor, in fp32 by lanes of
 // kRoundingLanes. `n`, a multiple of these, is at most kMostRounded; x[i] >= 0, and y < 2^(top + 1)
 // for the exponent `top` that the tables' last shift is for. Values far below count as of the
 // lowest exponent.
 void SumRoundingErrors(const float* x, size_t n, float factor, int top,
                        std::span<const RoundingTable> tables, double* sums);
+
+// sums[t] = sum of (y - y rounded to `bits` mantissa bits)^2, y = x[i] * factors[t], in fp32 by
+// lanes of kRoundingLanes: as of a format of these bits at every exponent. `n` and x as above; bits
+// from 0 to 22.
+void SumMantissaErrors(const float* x, size_t n, std::span<const float> factors, int bits,
+                       double* sums);
 
 struct PairScan {
   uint32_t most_x = 0, most_y = 0;  // as MagnitudeScan::most

@@ -198,7 +198,7 @@ void AddRules(Table* table) {
   table->Add("mse.objective", At(kMse, &MseParams::objective), "what rule mse keeps small");
   table
       ->Add("mse.steps_per_octave", At(kMse, &MseParams::steps_per_octave),
-            "candidate scales between two powers of two")
+            "candidate scales between two powers of two; four times as many near the best")
       .Within(1, 1000);
   table
       ->Add("mse.octaves", At(kMse, &MseParams::octaves),

@@ -66,6 +66,31 @@ TEST_F(MseTest, AgreesWithBruteForce) {
   }
 }
 
+// Among all quarter steps of all octaves, not only around the best of the first round.
+TEST_F(MseTest, FewValuesAreSearchedDensely) {
+  for (const std::string name : {"hif8", "fp8_e4m3", "fp8_e5m2"}) {
+    const NumberFormat& format = BuiltinFormats().Get(name);
+    for (const size_t n : {1, 9, 25, 130, 1000, 4096}) {
+      for (int shape = 0; shape < 5; ++shape) {
+        const std::vector<float> x = Draw(static_cast<Shape1D>(shape), n, 31);
+        SCOPED_TRACE(name + " n " + std::to_string(n) + " shape " + std::to_string(shape));
+        float amax = 0;
+        double energy = 0;
+        for (const float v : x) amax = std::max(amax, std::abs(v));
+        for (const float v : x) energy += static_cast<double>(v) * static_cast<double>(v);
+        double least = std::numeric_limits<double>::infinity();
+        for (int at = -192; at <= 192; ++at) {
+          const float scale =
+              amax / format.DefaultTarget() * std::exp2(static_cast<float>(at) / 48);
+          least = std::min(least, PlainError(x, format, scale));
+        }
+        const double found = PlainError(x, format, rule_.Solve(x, format, {}).scale);
+        EXPECT_LE(found, least * (1 + 2e-4) + 1e-12 * energy);
+      }
+    }
+  }
+}
+
 // Values on a few points, where the true error can be zero at one scale only.
 TEST_F(MseTest, NeverWorseThanMaxOnDiscreteValues) {
   for (const NumberFormat* format : formats_) {

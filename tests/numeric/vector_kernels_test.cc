@@ -166,5 +166,39 @@ TEST(VectorKernels, RoundingErrorsAreTheSameToTheLastBit) {
   }
 }
 
+TEST(VectorKernels, MantissaErrorsAreThoseOfRoundedBits) {
+  for (const size_t count : {1, 4, 7}) {
+    std::vector<float> factors;
+    for (size_t t = 0; t < count; ++t) factors.push_back(1 + 0.13F * static_cast<float>(t));
+    for (const int bits : {0, 3, 22}) {
+      std::vector<float> x = LogUniform(2048, -34, 2, 9);
+      for (float& v : x) v = std::abs(v);
+      x[3] = 0;
+      std::vector<double> expected;
+      for (const float factor : factors) {
+        float lanes[16] = {};
+        for (size_t i = 0; i < x.size(); ++i) {
+          const float y = x[i] * factor;
+          int exponent = 0;
+          const float fraction = std::frexp(y, &exponent);
+          const float steps = std::ldexp(fraction, bits + 1);
+          // volatile: rounded at every step.
+          const volatile float error = y - std::ldexp(std::round(steps), exponent - bits - 1);
+          lanes[i % 16] += error * error;
+        }
+        for (const size_t half : {8, 4, 2, 1}) {
+          for (size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+        }
+        expected.push_back(lanes[0]);
+      }
+      OnEveryTarget([&] {
+        std::vector<double> sums(count);
+        SumMantissaErrors(x.data(), x.size(), factors, bits, sums.data());
+        EXPECT_EQ(sums, expected) << count << " factors, " << bits << " bits";
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hif8

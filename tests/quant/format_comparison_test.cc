@@ -87,8 +87,8 @@ double SquaredError(const Matrix& tile, const Plain& plain, double scale) {
 }
 
 // Twelfths of an octave around the scale of `max`, four octaves each way, then quarters of these
-// around every one that is as good as the best to 1 %.
-double LeastError(const Matrix& tile, const Plain& plain, double largest) {
+// around every one that is as good as the best to 1 %; `dense`: around all.
+double LeastError(const Matrix& tile, const Plain& plain, double largest, bool dense) {
   std::vector<double> scales;
   for (int k = -48; k <= 48; ++k) scales.push_back(largest * std::exp2(k / 12.0));
   const auto error = [&](double scale) { return SquaredError(tile, plain, scale); };
@@ -96,7 +96,7 @@ double LeastError(const Matrix& tile, const Plain& plain, double largest) {
     return *std::min_element(scales.begin(), scales.end(),
                              [&](double a, double b) { return error(a) < error(b); });
   };
-  const double limit = 1.01 * error(best());
+  const double limit = dense ? std::numeric_limits<double>::infinity() : 1.01 * error(best());
   for (const double scale : std::vector<double>(scales)) {
     if (error(scale) > limit) continue;
     for (int j = -3; j <= 3; ++j) scales.push_back(scale * std::exp2(j / 48.0));
@@ -115,7 +115,9 @@ double ScaleOf(const Matrix& tile, const Plain& plain, const std::string& rule, 
     const auto rank = static_cast<size_t>(std::ceil(percentile / 100 * count));
     return magnitudes[rank - 1] / plain.target;
   }
-  return rule == "mse" ? LeastError(tile, plain, amax / plain.target) : amax / plain.target;
+  const bool dense = rule == "mse, dense";
+  if (!dense && rule != "mse") return amax / plain.target;
+  return LeastError(tile, plain, amax / plain.target, dense);
 }
 
 // Values in tiles of tile_rows (0: all) rows, rounded; `clip`: to the target first.
@@ -248,7 +250,10 @@ TEST_F(FormatComparisonTest, RulesEqualBruteForce) {
     for (const FormatChoice& choice : choices) {
       const Plain& plain = PlainOf(std::string(choice.format->name()));
       const std::string rule(choice.rule == nullptr ? "max" : choice.rule->name());
-      Check(results, choice.Name(), Rounded(weight_, plain, plain.weight_rows, rule, 99),
+      // Weights of formats with a wide band are searched densely.
+      const bool dense = rule == "mse" && choice.format->name() != "int8";
+      const std::string of_weights = dense ? "mse, dense" : rule;
+      Check(results, choice.Name(), Rounded(weight_, plain, plain.weight_rows, of_weights, 99),
             Rounded(inputs_, plain, plain.rows, rule, 98, clip));
     }
   }
