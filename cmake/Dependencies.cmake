@@ -46,6 +46,8 @@ hif8_find_library(hwy libhwy-dev HEADER hwy/highway.h LIBRARIES hwy)
 hif8_find_library(libzip libzip-dev HEADER zip.h LIBRARIES zip)
 hif8_find_library(turbojpeg libturbojpeg0-dev HEADER turbojpeg.h LIBRARIES turbojpeg)
 hif8_find_library(spng libspng-dev HEADER spng.h LIBRARIES spng)
+hif8_find_library(zlib zlib1g-dev HEADER zlib.h LIBRARIES z)
+hif8_find_library(zstd libzstd-dev HEADER zstd.h LIBRARIES zstd)
 hif8_find_library(xxhash libxxhash-dev HEADER xxhash.h LIBRARIES xxhash)
 hif8_find_library(pcre2 libpcre2-dev
   HEADER pcre2.h LIBRARIES pcre2-8 DEFINITIONS PCRE2_CODE_UNIT_WIDTH=8)

@@ -9,6 +9,7 @@ build=(
   libonnx-dev libprotobuf-dev protobuf-compiler
   libbenchmark-dev libcli11-dev libeigen3-dev libfmt-dev libgtest-dev libgmock-dev libhwy-dev libicu-dev libpcre2-dev
   libsentencepiece-dev libspdlog-dev libspng-dev libstb-dev libtbb-dev libturbojpeg0-dev libxxhash-dev libyaml-cpp-dev libzip-dev
+  libzstd-dev zlib1g-dev
   nlohmann-json3-dev python3
 )
 # Taken only where the distribution has it; elsewhere CMake fetches the library from npm.

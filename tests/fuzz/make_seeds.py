@@ -4,6 +4,7 @@ Small files of every kind that the programs read, some of which they write thems
 sources, so this is needed only to add to it.
 """
 
+import gzip
 import io
 import json
 import pathlib
@@ -245,6 +246,11 @@ def text_data_seeds():
     put("text_data", "text", files({"d.txt": "abcab\nabc é <unk>"}))
     put("text_data", "lines", files({"d.jsonl": '{"text": "abcab"}\n\n{"text": "b c", "other": [1]}'}))
     put("text_data", "ids", files({"d.jsonl": '{"input_ids": [0, 1, 2, 3, 4, 5]}\n{"input_ids": [5, 5], "text": "a"}'}))
+    lines = b'{"input_ids": [0, 1]}\n{"input_ids": [5, 5]}\n'
+    put("text_data", "list", files({"d.json": '[{"input_ids": [0, 1, 2]}, {"input_ids": [5, 5]}]'}))
+    put("text_data", "gzip", files({"d.jsonl.gz": gzip.compress(lines, mtime=0)}))
+    raw_block = b"\x28\xb5\x2f\xfd\x20" + bytes([len(lines)]) + struct.pack("<I", len(lines) << 3 | 1)[:3] + lines
+    put("text_data", "zstd", files({"d.jsonl.zst": raw_block}))
     for dtype in ("i4", "u8", "i8", "u2", "u1"):
         put("text_data", "array_" + dtype, files({"d.npy": npy(np.arange(12, dtype=dtype).reshape(2, 6) % 6)}))
 

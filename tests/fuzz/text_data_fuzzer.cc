@@ -2,6 +2,8 @@
 // letters.
 #include "lib/model/tokenizer/text_data.h"
 
+#include <algorithm>
+
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/mutate.h"
 
@@ -19,8 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hif8;
   WriteFuzzFile("tokenizer/tokenizer.json", kTokenizer);
   for (const InputFile& file : SplitFiles(AsText(data, size))) {
-    const std::string extension = std::filesystem::path(file.name).extension().string();
-    const std::filesystem::path path = WriteFuzzFile("data" + extension, file.bytes);
+    const std::string name = std::filesystem::path(file.name).filename().string();
+    const size_t dot = std::min(name.find('.'), name.size());
+    const std::filesystem::path path = WriteFuzzFile("data" + name.substr(dot), file.bytes);
     for (const size_t length : {2, 5, 512}) {
       RunFuzzed([&] {
         const TextDataOptions options = {

@@ -10,7 +10,7 @@
 
 #include "lib/core/error.h"
 #include "lib/core/interrupt.h"
-#include "lib/core/mapped_file.h"
+#include "lib/core/line_reader.h"
 #include "lib/core/npy.h"
 #include "lib/model/tokenizer/json_view.h"
 #include "lib/model/tokenizer/tokenizer.h"
@@ -91,12 +91,8 @@ class Documents {
   std::unique_ptr<Tokenizer> tokenizer_;
 };
 
-std::string_view Text(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 void ReadText(const std::filesystem::path& path, const TextDataOptions& options, Sequences* out) {
-  out->Join(Documents(options).Encode(Text(*MappedFile::Open(path)), path.string()));
+  out->Join(Documents(options).Encode(LineReader(path).Rest(), path.string()));
 }
 
 Ids ReadIds(const JsonView& list, const TextDataOptions& options, const std::string& sample,
@@ -116,36 +112,68 @@ Ids ReadIds(const JsonView& list, const TextDataOptions& options, const std::str
   return ids;
 }
 
-void ReadJsonLines(const std::filesystem::path& path, const TextDataOptions& options,
-                   Sequences* out) {
-  const std::shared_ptr<const MappedFile> file = MappedFile::Open(path);
-  Documents documents(options);
-  std::optional<bool> has_ids;
-  std::string_view rest = Text(*file);
-  for (size_t line = 1, sample = 0; !rest.empty() && !out->full(); ++line) {
+// Takes objects with `text` or `input_ids`, of one kind.
+class Objects {
+ public:
+  Objects(const TextDataOptions& options, Sequences* out)
+      : options_(options), documents_(options), out_(out) {}
+
+  void Add(const nlohmann::json& object, const std::string& where) {
     CheckInterrupt();
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view text = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string where = path.string() + ":" + std::to_string(line);
-    const nlohmann::json object = ParseJson(text, where);
     const JsonView view(object, where);
     const std::optional<JsonView> ids = view.Find("input_ids");
     const std::optional<JsonView> document = view.Find("text");
-    if (!ids && !document) throw view.Fail("expected 'input_ids' or 'text', found neither");
-    if (has_ids && *has_ids != ids.has_value()) {
-      throw view.Fail("expected the same kind of data in every line, found text and input_ids",
+    if (!ids && !document) {
+      for (const char* chat : {"messages", "conversations"}) {
+        if (!view.Find(chat)) continue;
+        throw view.Fail(std::string("expected 'input_ids' or 'text', found '") + chat + "'",
+                        "chat templates are not run here: give what the tokenizer's "
+                        "apply_chat_template makes, as text or token ids");
+      }
+      throw view.Fail("expected 'input_ids' or 'text', found neither");
+    }
+    if (has_ids_ && *has_ids_ != ids.has_value()) {
+      throw view.Fail("expected the same kind of data everywhere, found text and input_ids",
                       "put text and token ids into files of their own");
     }
-    has_ids = ids.has_value();
+    has_ids_ = ids.has_value();
     if (ids) {
-      out->Join(ReadIds(*ids, options, "sample " + std::to_string(sample), where));
-      out->Cut();
+      out_->Join(ReadIds(*ids, options_, "sample " + std::to_string(sample_), where));
+      out_->Cut();
     } else {
-      out->Join(documents.Encode(document->String(), where));
+      out_->Join(documents_.Encode(document->String(), where));
     }
-    ++sample;
+    ++sample_;
+  }
+
+ private:
+  const TextDataOptions& options_;
+  Documents documents_;
+  Sequences* out_;
+  std::optional<bool> has_ids_;
+  size_t sample_ = 0;
+};
+
+void ReadJsonLines(const std::filesystem::path& path, const TextDataOptions& options,
+                   Sequences* out) {
+  LineReader lines(path);
+  Objects objects(options, out);
+  for (size_t line = 1; !out->full(); ++line) {
+    const std::optional<std::string_view> text = lines.Next();
+    if (!text) return;
+    if (text->find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const std::string where = path.string() + ":" + std::to_string(line);
+    objects.Add(ParseJson(*text, where), where);
+  }
+}
+
+// A list of such objects, or one of them.
+void ReadJson(const std::filesystem::path& path, const TextDataOptions& options, Sequences* out) {
+  const nlohmann::json document = ParseJson(LineReader(path).Rest(), path.string());
+  Objects objects(options, out);
+  if (!document.is_array()) return objects.Add(document, path.string());
+  for (size_t i = 0; i < document.size() && !out->full(); ++i) {
+    objects.Add(document[i], path.string() + "#/" + std::to_string(i));
   }
 }
 
@@ -220,16 +248,22 @@ std::vector<std::vector<int32_t>> LoadTokenSequences(const std::filesystem::path
                      "set data.sequence_length to 2 or more");
   }
   Sequences sequences(options);
-  const std::string extension = path.extension().string();
+  const std::string last = path.extension().string();
+  const bool compressed = last == ".gz" || last == ".zst";
+  const std::string extension = compressed ? path.stem().extension().string() : last;
   if (extension == ".txt") {
     ReadText(path, options, &sequences);
   } else if (extension == ".jsonl") {
     ReadJsonLines(path, options, &sequences);
-  } else if (extension == ".npy") {
+  } else if (extension == ".json") {
+    ReadJson(path, options, &sequences);
+  } else if (extension == ".npy" && !compressed) {
     ReadArray(path, options, &sequences);
   } else {
     throw ModelError(
-        "expected a .txt, .jsonl or .npy file for a language model, found '" + extension + "'",
+        "expected a .txt, .jsonl, .json or .npy file for a language model, the text also "
+        "compressed (.gz, .zst), found '" +
+            last + "'",
         "name the file after what is in it", path.string());
   }
   std::vector<Ids> cut = sequences.Take();

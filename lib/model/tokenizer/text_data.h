@@ -18,8 +18,9 @@ struct TextDataOptions {
 // Sequences of 2 to `sequence_length` ids, in the order of the file:
 //   .txt    one document
 //   .jsonl  an object per line, with `text` (a document) or `input_ids` (a sample); one kind per
-//   file,
-//           and `input_ids` where a line has both. Empty lines are skipped.
+//           file, and `input_ids` where a line has both. Empty lines are skipped.
+//   .json   a list of such objects, or one
+//   .gz     behind one of these: compressed by gzip; .zst: by zstd
 //   .npy    integers [N, T] (N samples) or [T] (one)
 // The tokenizer's post-processor is applied to each document; documents are joined. Samples of ids
 // are not joined and may differ in length. Both are cut at `sequence_length`, and what is left
