@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lib/core/error.h"
 #include "lib/core/mapped_file.h"
@@ -163,10 +164,6 @@ DType ParseDescr(const std::string& descr, const std::string& where) {
   const auto* const type =
       std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& t) { return t.first == name; });
   const std::string found = "found '" + descr + "'";
-  if (type != kTypes.end() && order == '>' && DTypeSize(type->second) > 1) {
-    throw ModelError("expected little-endian elements, " + found,
-                     "convert with a.astype(a.dtype.newbyteorder('<')) before numpy.save", where);
-  }
   const bool known_order = order == '<' || order == '>' ||
                            (order == '|' && type != kTypes.end() && DTypeSize(type->second) == 1);
   if (type == kTypes.end() || !known_order) {
@@ -231,11 +228,8 @@ NpyHeader ParseNpyHeader(std::span<const std::byte> begin, const std::string& wh
   result.shape = *header.shape;
   const auto above_one =
       std::count_if(header.shape->begin(), header.shape->end(), [](int64_t d) { return d > 1; });
-  if (*header.fortran_order && above_one > 1) {
-    throw ModelError(
-        "expected C order, found an array in Fortran order of shape " + ShapeText(*header.shape),
-        "save numpy.ascontiguousarray(a) instead", where);
-  }
+  result.fortran_order = *header.fortran_order && above_one > 1;
+  result.big_endian = header.descr->starts_with('>') && DTypeSize(result.dtype) > 1;
   const std::optional<uint64_t> bytes = DataBytes(*header.shape, DTypeSize(result.dtype));
   if (!bytes) {
     throw ModelError("an array of shape " + ShapeText(*header.shape) + " and type " +
@@ -244,6 +238,38 @@ NpyHeader ParseNpyHeader(std::span<const std::byte> begin, const std::string& wh
   }
   result.data_bytes = *bytes;
   return result;
+}
+
+void SwapBytes(DType dtype, size_t n, std::byte* data) {
+  const size_t size = DTypeSize(dtype);
+  for (size_t i = 0; i < n; ++i) std::reverse(data + i * size, data + (i + 1) * size);
+}
+
+void CopyInUsualOrder(const NpyHeader& header, const std::byte* stored, std::byte* to) {
+  const size_t size = DTypeSize(header.dtype);
+  const size_t n = header.data_bytes / size;
+  if (!header.fortran_order) {
+    std::copy_n(stored, header.data_bytes, to);
+  } else {
+    // Counts through the indices, the last dimension first.
+    const size_t rank = header.shape.size();
+    std::vector<size_t> strides(rank, size);
+    for (size_t d = 1; d < rank; ++d) {
+      strides[d] = strides[d - 1] * static_cast<size_t>(header.shape[d - 1]);
+    }
+    std::vector<int64_t> index(rank, 0);
+    size_t from = 0;
+    for (size_t i = 0; i < n; ++i) {
+      std::copy_n(stored + from, size, to + i * size);
+      for (size_t d = rank; d-- > 0;) {
+        from += strides[d];
+        if (++index[d] < header.shape[d]) break;
+        from -= strides[d] * static_cast<size_t>(header.shape[d]);
+        index[d] = 0;
+      }
+    }
+  }
+  if (header.big_endian) SwapBytes(header.dtype, n, to);
 }
 
 Tensor ParseNpy(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
@@ -256,7 +282,12 @@ Tensor ParseNpy(std::span<const std::byte> bytes, std::shared_ptr<const void> ow
                          std::to_string(bytes.size() - header.data_offset),
                      "the file is truncated or damaged", where);
   }
-  return {{header.dtype, header.shape, bytes.data() + header.data_offset}, std::move(owner)};
+  const std::byte* const stored = bytes.data() + header.data_offset;
+  if (header.usual()) return {{header.dtype, header.shape, stored}, std::move(owner)};
+  std::byte* copy = nullptr;
+  Tensor tensor = Tensor::Allocate(header.dtype, header.shape, &copy);
+  CopyInUsualOrder(header, stored, copy);
+  return tensor;
 }
 
 Tensor ReadNpy(const std::filesystem::path& path) {

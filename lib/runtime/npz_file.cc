@@ -50,15 +50,20 @@ class NpzFile : public DataFile {
     Shape shape = info.shape;
     const uint64_t rows = shape.empty() ? 1 : static_cast<uint64_t>(shape[0]);
     if (!shape.empty()) shape[0] = static_cast<int64_t>(count);
-    const uint64_t row_bytes = rows == 0 ? 0 : entry.data_bytes / rows;
+    const uint64_t row_bytes = rows == 0 ? 0 : entry.header.data_bytes / rows;
     const std::string where = path_ + ":" + info.name;
     RequireMemory(count * row_bytes, MemoryLimit(), where,
                   std::to_string(count * row_bytes) + " bytes of an array");
     try {
+      if (entry.header.fortran_order) {
+        const Tensor& whole = Whole(&entry, where);
+        return {{info.dtype, std::move(shape), whole.view.data + first * row_bytes}, whole.owner};
+      }
       std::byte* data = nullptr;
       Tensor tensor = Tensor::Allocate(info.dtype, std::move(shape), &data);
-      MoveTo(&entry, entry.data_offset + first * row_bytes, where);
+      MoveTo(&entry, entry.header.data_offset + first * row_bytes, where);
       ReadBytes(&entry, data, count * row_bytes, where);
+      if (entry.header.big_endian) SwapBytes(info.dtype, tensor.view.size(), data);
       if (first + count == rows) CheckEnd(&entry, where);
       return tensor;
     } catch (const std::bad_alloc&) {
@@ -70,8 +75,8 @@ class NpzFile : public DataFile {
  private:
   struct Entry {
     zip_uint64_t index = 0;
-    uint64_t data_offset = 0;
-    uint64_t data_bytes = 0;
+    NpyHeader header;
+    std::optional<Tensor> whole;  // of an array in Fortran order, whose rows lie apart
     std::unique_ptr<zip_file_t, CloseEntry> open;
     uint64_t position = 0;  // of `open`
   };
@@ -97,7 +102,8 @@ class NpzFile : public DataFile {
                            std::to_string(stat.comp_size) + " compressed ones",
                        "the file is damaged", where);
     }
-    Entry entry{.index = index, .open = nullptr};
+    Entry entry;
+    entry.index = index;
     std::vector<std::byte> begin(std::min<uint64_t>(stat.size, kMaxNpyHeader));
     MoveTo(&entry, 0, where);
     ReadBytes(&entry, begin.data(), begin.size(), where);
@@ -110,10 +116,24 @@ class NpzFile : public DataFile {
                            std::to_string(stat.size - header.data_offset),
                        "the file is truncated or damaged", where);
     }
-    entry.data_offset = header.data_offset;
-    entry.data_bytes = header.data_bytes;
+    entry.header = header;
     arrays_.push_back({name, header.dtype, header.shape});
     entries_.push_back(std::move(entry));
+  }
+
+  const Tensor& Whole(Entry* entry, const std::string& where) const {
+    if (entry->whole) return *entry->whole;
+    const NpyHeader& header = entry->header;
+    RequireMemory(2 * header.data_bytes, MemoryLimit(), where,
+                  "an array in Fortran order is put into C order as a whole");
+    std::vector<std::byte> stored(header.data_bytes);
+    MoveTo(entry, header.data_offset, where);
+    ReadBytes(entry, stored.data(), stored.size(), where);
+    CheckEnd(entry, where);
+    std::byte* data = nullptr;
+    entry->whole = Tensor::Allocate(header.dtype, header.shape, &data);
+    CopyInUsualOrder(header, stored.data(), data);
+    return *entry->whole;
   }
 
   // Compressed data can only be read forwards: from the start again, when that is needed.

@@ -27,6 +27,18 @@ class Cases(OnnxProgramCase):
         np.save("negative.npy", -abs(weight(2, 4)))
         self.quantize(model(graph), source="negative.npy", code=3, says=["its input was never finite", "give data"])
 
+    def test_arrays_in_other_orders(self):
+        x = weight(5, 3, 4)
+        graph = matmul(inputs=[value("x", ["n", 3, 4])])
+        reports = []
+        for array in (x, np.asfortranarray(x), x.astype(">f4"), np.asfortranarray(x.astype(">f4"))):
+            np.save("a.npy", array)
+            np.savez("a.npz", x=array)
+            np.savez_compressed("c.npz", x=array)
+            reports += [self.quantize(graph, "--batch", "2", source=name)["layers"] for name in ("a.npy", "a.npz", "c.npz")]
+        for report in reports:
+            self.assertEqual(report, reports[0])
+
     def test_dimensions_without_value_match_anything(self):
         for shape in (["n", 4], [None, 4], None):
             self.quantize(matmul(inputs=[value("x", shape)]))

@@ -52,8 +52,6 @@ TEST(DataFiles, BrokenNpy) {
   ExpectRefused(dir / "b.npy", "does not fit");
   WriteBytes(dir / "c.npy", "");
   ExpectRefused(dir / "c.npy", "");
-  WriteBytes(dir / "d.npy", NpyBytes(">f4", {1, 4}, std::string(16, '\0')));
-  ExpectRefused(dir / "d.npy", "little-endian");
 }
 
 TEST(DataFiles, BrokenNpz) {
