@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +52,17 @@ constexpr std::string_view NameOf(LayerKind kind) {
   return kind == LayerKind::kWeight ? "weight" : kind == LayerKind::kProduct ? "product" : "cache";
 }
 
+// Says how much of a convolution's padding is before its input.
+enum class ConvPadding : uint8_t { kGiven, kSameUpper, kSameLower };
+
+// Describes what a convolution's kernel meets. Lists have an entry for each spatial dimension,
+// `pads` those before, then those behind.
+struct ConvWindow {
+  int64_t groups = 1;
+  Shape kernel, strides, dilations, pads;
+  ConvPadding padding = ConvPadding::kGiven;
+};
+
 // A place to quantize.
 struct Layer {
   std::string name;  // unique: node name made unique, or module name
@@ -60,12 +72,13 @@ struct Layer {
   int activation = -1;         // index into activations(): the input; -1: weight-only layer
   int second_activation = -1;  // the other operand of a product of two activations
   int block = -1;              // transformer block number, -1: outside any
-  double macs = 0;             // multiply-adds for one sample of a typical size, 0: unknown or none
-  bool optional = false;       // quantized only when asked for (embeddings, attention products)
-  std::string beside;          // why no run reaches it, or empty; then quantized when asked for
-  std::string option;          // the recipe key that asks for it, with `optional`
-  std::string fused;           // the module that loaders make of it and others, or empty
-  std::string unsupported;     // why it cannot be quantized, or empty
+  std::optional<ConvWindow> window;  // of a convolution, where it is known
+  double macs = 0;          // multiply-adds for one sample of a typical size, 0: unknown or none
+  bool optional = false;    // quantized only when asked for (embeddings, attention products)
+  std::string beside;       // why no run reaches it, or empty; then quantized when asked for
+  std::string option;       // the recipe key that asks for it, with `optional`
+  std::string fused;        // the module that loaders make of it and others, or empty
+  std::string unsupported;  // why it cannot be quantized, or empty
 };
 
 // Identifies a model's contents, so that statistics and scales are not applied to another one.

@@ -39,10 +39,27 @@ class Compensation {
   const Model& model_;
   const QuantPlan& plan_;
   std::map<int, FakeQuantize> activations_;
-  std::map<int, int> input_of_;            // the activation that each weight's layers read
+  // Names what moments are of: an activation's rows, or the patches of it that a convolution sees.
+  struct Source {
+    int activation = -1;
+    int layer = -1;  // of a convolution with a kernel, else -1
+    auto operator<=>(const Source&) const = default;
+  };
+  // Sums of one source, and what is wrong with its samples.
+  struct Gathered {
+    MomentSums sums;
+    std::string problem = {};
+  };
+
+  void AddTo(const Source& source, const Shape& shape, std::span<const float> values,
+             Gathered* gathered) const;
+  // Rounds the rows of each group of a convolution with the moments of the group's inputs.
+  std::vector<uint8_t> RoundGroups(const WeightPlan& plan, const FloatSource& values,
+                                   std::span<const float> scales, const MomentSums& sums) const;
+
+  std::map<int, Source> source_of_;        // by weight
   std::map<int, std::string> unsuitable_;  // why a weight is rounded to nearest
-  std::map<int, MomentSums> sums_;         // by activation
-  std::map<int, std::string> problems_;    // what is wrong with an activation's samples
+  std::map<Source, Gathered> gathered_;
 };
 
 }  // namespace hif8

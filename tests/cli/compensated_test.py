@@ -11,8 +11,11 @@ import sys
 import unittest
 
 import numpy as np
+from onnx_emit import Graph, model, node, value
+from onnx_program import OnnxProgramCase
 from plain_files import floats, read_file, write_file
 from plain_formats import hif8, nearest
+from plain_onnx import Decoder
 from program_case import PROGRAM, FolderCase
 
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
@@ -118,6 +121,63 @@ class CompensatedCases(FolderCase):
         command = [PROGRAM, "m", "-o", "out", "--recipe", "cast", "--set", "weights.rounding=compensated"]
         self.run_command(*command, code=2, says=("weights.rounding", "no data was given", "--data"))
         self.assertFalse(pathlib.Path("out").exists())
+
+
+class ConvolutionCases(OnnxProgramCase):
+    """Kernels are compensated by patches; groups by those of their own channels."""
+
+    SHAPE = (4, 6, 9, 11)
+    MOST = 256  # positions of a sample, spread over all
+
+    def patches(self, x, groups, kernel, stride, pads, dilation):
+        """[groups, positions, inputs], position by position."""
+        x = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+        reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+        rows = []
+        for sample in x:
+            at = []
+            for i in range(0, sample.shape[1] - reach[0] + 1, stride[0]):
+                for j in range(0, sample.shape[2] - reach[1] + 1, stride[1]):
+                    at.append(sample[:, i : i + reach[0] : dilation[0], j : j + reach[1] : dilation[1]].reshape(groups, -1))
+            count = min(len(at), self.MOST)
+            rows += [at[(2 * i + 1) * len(at) // (2 * count)] for i in range(count)]
+        return np.array(rows).transpose(1, 0, 2)
+
+    def check(self, outputs, groups, kernel, stride, pads, dilation=(1, 1)):
+        weight = (RNG.standard_normal((outputs, self.SHAPE[1] // groups, *kernel)) / 3).astype("f4")
+        x = RNG.standard_normal(self.SHAPE).astype("f4")
+        x += 0.8 * np.roll(x, 1, 3)  # neighbours are alike, as in pictures
+        np.save("x.npy", x)
+        options = {"group": groups, "strides": list(stride), "pads": list(pads), "dilations": list(dilation)}
+        conv = node("Conv", "x w", "y", "conv", **options)
+        data = model(Graph([value("x", ["n", *self.SHAPE[1:]])], [value("y", None)], [conv], {"w": weight}))
+        arguments = ("--set", "weights.rounding=compensated", "--recipe", "weight-only", "--data", "x.npy")
+        report = self.quantize(data, *arguments)
+        self.assertIn("rounded for the layer's output", report["layers"][0]["weight"]["notes"])
+        decoded = Decoder(self.out / "model.onnx", HIF8)
+        inputs = next(inputs for op, _, inputs, _ in decoded.nodes.values() if op == "DequantizeLinear")
+        codes, scales = decoded.tensors[inputs[0]].reshape(outputs, -1), decoded.tensors[inputs[1]].reshape(outputs, 1)
+        rows = self.patches(x, groups, kernel, stride, pads, dilation)
+        each = outputs // groups
+        for g in range(groups):
+            part = slice(g * each, (g + 1) * each)
+            few = rows.shape[2] / (4 * rows.shape[1])
+            flat = weight.reshape(outputs, -1)[part]
+            expected = compensated(flat, scales[part, 0], rows[g], float(np.clip(few, 0.1, 3)))
+            np.testing.assert_array_equal(HIF8[codes[part]], HIF8[expected], f"group {g}")
+
+    def test_a_kernel(self):
+        self.check(8, 1, (3, 3), (2, 1), (1, 0, 2, 1))
+
+    def test_groups(self):
+        self.check(9, 3, (3, 2), (1, 1), (0, 0, 0, 0), (2, 1))
+
+    def test_depthwise(self):
+        self.check(12, 6, (3, 3), (1, 2), (1, 1, 1, 1))
+
+    def test_more_positions_than_are_looked_at(self):
+        self.SHAPE = (2, 4, 24, 19)
+        self.check(8, 4, (3, 3), (1, 1), (1, 1, 1, 1))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "lib/model/onnx/conv_window.h"
 #include "lib/model/onnx/onnx_impl.h"
 #include "lib/model/onnx/types.h"
 #include "lib/model/onnx/unique_names.h"
@@ -216,7 +217,14 @@ class LayerFinder {
       const bool plain = place.node.op_type() == "Conv";
       channels = plain ? operand.shape[1] * IntAttribute(place.node, "group", 1) : operand.shape[0];
     }
+    const size_t known = model_.layers.size();
     AddWeighted(place, operand, 1, 0, axes, {1, channels});
+    if (model_.layers.size() == known || operand.kind != Kind::kChain) return;
+    Layer& layer = model_.layers.back();
+    // The stored kernel must be the operand itself.
+    if (place.node.op_type() == "Conv" && layer.weight >= 0 && operand.steps.empty()) {
+      layer.window = WindowOf(place.node, operand.shape);
+    }
   }
 
   void AddGather(const Place& place) {
