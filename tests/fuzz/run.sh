@@ -1,22 +1,25 @@
 #!/usr/bin/env bash
-# run.sh [--build DIR] [--seconds N] [--jobs N] [TARGET...]
+# run.sh [--build DIR] [--seconds N] [--jobs N] [--seed N] [TARGET...]
 #
 # Runs fuzz targets, all or those that are named, N seconds each (60), N at a time (2), from the seeds and what earlier
 # runs of this build found out. Prints a line for each: executions, edges of the code that were reached, findings, which
-# lie in DIR/fuzz/NAME/findings. Exit code 1 when there was a finding. DIR is build/asan-ubsan unless given.
+# lie in DIR/fuzz/NAME/findings. Exit code 1 when there was a finding. DIR is build/asan-ubsan unless given; without --seed
+# the random numbers are other ones each time.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 build=build/asan-ubsan
 export seconds=60
 jobs=2
+export seed=0
 while (($#)); do
   case $1 in
     --build) build=$2 ;;
     --seconds) seconds=$2 ;;
     --jobs) jobs=$2 ;;
+    --seed) seed=$2 ;;
     -h | --help)
-      sed -n '2,6s/^# \{0,1\}//p' "$0"
+      sed -n '2,7s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *) break ;;
@@ -38,8 +41,8 @@ run_target() {
     if [[ -d tests/fuzz/$kind/$name ]]; then inputs+=("tests/fuzz/$kind/$name"); fi
   done
   if [[ -f tests/fuzz/$name.dict ]]; then dictionary=("-dict=tests/fuzz/$name.dict"); fi
-  "$build/bin/${name}_fuzzer" "${dictionary[@]}" -max_total_time="$seconds" -print_final_stats=1 -report_slow_units=60 \
-    -artifact_prefix="$work/findings/" "$work/corpus" "${inputs[@]}" >"$work/log" 2>&1 || status=$?
+  "$build/bin/${name}_fuzzer" "${dictionary[@]}" -max_total_time="$seconds" -seed="$seed" -print_final_stats=1 \
+    -report_slow_units=60 -artifact_prefix="$work/findings/" "$work/corpus" "${inputs[@]}" >"$work/log" 2>&1 || status=$?
   local executions edges findings
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/log")
   edges=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$work/log" | tail -1)
