@@ -42,8 +42,8 @@ class Compensation {
   // Names what moments are of: an activation's rows, or the patches of it that a convolution sees.
   struct Source {
     int activation = -1;
-    int layer = -1;  // of a convolution with a kernel, else -1
-    auto operator<=>(const Source&) const = default;
+    int layer = -1;                                   // of a convolution with a kernel, else -1
+    auto operator<=>(const Source&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   // Sums of one source, and what is wrong with its samples.
   struct Gathered {
