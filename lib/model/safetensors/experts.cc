@@ -69,6 +69,7 @@ std::vector<ExpertChoice> ChooseExperts(const ExpertsSpec& spec, std::span<const
   if (spec.groups > 1) LimitToGroups(spec, &race);
   const std::vector<int64_t> chosen = Largest(race, spec.per_row);
   std::vector<float> weights;
+  weights.reserve(chosen.size());
   for (const int64_t expert : chosen) weights.push_back(scores[static_cast<size_t>(expert)]);
   if (spec.score == RouterScore::kSoftmaxOfChosen) Softmax(weights);
   float sum = 0;

@@ -137,6 +137,7 @@ class Parser {
                                     [&](const Function& f) { return f.name == node->text; });
     if (found == kFunctions.end()) {
       std::vector<std::string> known;
+      known.reserve(std::size(kFunctions));
       for (const Function& f : kFunctions) known.emplace_back(f.name);
       Fail("there is no function '" + node->text + "'", SuggestionHint(node->text, known));
     }
