@@ -12,7 +12,7 @@ import tempfile
 
 import inputs
 import numpy as np
-from number_formats import ALL, TOKEN, least_error_scale, percentile, prescribed_tile, rounded, scales_of, sqnr
+from number_formats import ALL, TOKEN, densest_scale, least_error_scale, percentile, prescribed_tile, rounded, scales_of, sqnr
 from side_by_side import FORMATS, Check, compare_all, input_as, rows_of, weight_as
 from stock import calibrate, emit, ocr_model, stock_ort
 
@@ -151,7 +151,8 @@ def check_rules(layers, read, rows):
         x, w = read[name], layers[name].w
         for form in ("hif8", "int8"):
             error = lambda scale: sqnr(x, rounded(form, x, scale))
-            scales = [[least_error_scale(form, channel)] for channel in w]
+            search = densest_scale if form == "hif8" else least_error_scale
+            scales = [[search(form, channel)] for channel in w]
             check.equal(name, "weight", f"{form}:mse", w, rounded(form, w, scales))
             scales = scales_of(form, np.array([[percentile(channel, 99.9)] for channel in w]))
             check.equal(name, "weight", f"{form}:percentile", w, rounded(form, w, scales))
