@@ -36,6 +36,7 @@ std::vector<Batch> Batches(const std::vector<SliceSample::Slice>& slices) {
     batch.values.insert(batch.values.end(), slice.values.begin(), slice.values.end());
   }
   std::vector<Batch> list;
+  list.reserve(batches.size());
   for (auto& [shape, batch] : batches) list.push_back(std::move(batch));
   return list;
 }

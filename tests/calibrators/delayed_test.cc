@@ -118,6 +118,7 @@ std::vector<size_t> Exceeded(const std::vector<float>& trace, const DelayedParam
 // a period.
 TEST(DelayedScaling, Sawtooth) {
   std::vector<float> trace;
+  trace.reserve(200);
   for (int t = 0; t < 200; ++t) trace.push_back(static_cast<float>(1 + t % 8));
   std::vector<size_t> rises;
   for (size_t t = 1; t < trace.size(); ++t) {
@@ -149,6 +150,7 @@ TEST(DelayedScaling, SpikeEveryTenSteps) {
 // A strictly rising series: every estimate from the past is exceeded at every step but the first.
 TEST(DelayedScaling, RisingSeries) {
   std::vector<float> trace;
+  trace.reserve(100);
   for (int t = 0; t < 100; ++t) trace.push_back(1.0F + 0.01F * static_cast<float>(t));
   for (const DelayedRule rule :
        {DelayedRule::kMostRecent, DelayedRule::kExpSmooth, DelayedRule::kMax}) {

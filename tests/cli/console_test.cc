@@ -19,7 +19,7 @@ using ::testing::internal::CaptureStderr;
 using ::testing::internal::GetCapturedStderr;
 
 template <typename F>
-std::string Stderr(ConsoleLog::Settings settings, F run) {
+std::string Stderr(const ConsoleLog::Settings& settings, F run) {
   CaptureStderr();
   {
     ConsoleLog log(settings);

@@ -74,7 +74,8 @@ TEST(Hif8Exhaustive, DividesByEverySignificand) {
         std::array<uint8_t, 80> codes, divided;
         scales.fill(scale);
         for (uint32_t k = 0; k < 80; ++k) {
-          const float product = static_cast<float>(16 + k / 5) / 16 * scale;
+          const uint32_t sixteenths = 16 + k / 5;
+          const float product = static_cast<float>(sixteenths) / 16 * scale;
           x[k] = std::bit_cast<float>(std::bit_cast<uint32_t>(product) + k % 5 - 2);
         }
         const auto* data = reinterpret_cast<const std::byte*>(x.data());

@@ -13,6 +13,7 @@ namespace {
 
 std::vector<EncodeAhead::Item> Items(int count, uint64_t bytes) {
   std::vector<EncodeAhead::Item> items;
+  items.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) items.push_back({i, bytes});
   return items;
 }

@@ -16,7 +16,6 @@
 namespace hif8 {
 namespace {
 
-using testing::ElementsAreArray;
 using testing::FloatNear;
 using testing::Pointwise;
 

@@ -80,6 +80,7 @@ TEST(OnnxFunctions, RoundsToTheGoldenGridInEveryOpset) {
   const std::vector<float> golden = GoldenValues();
   const std::vector<float> x = Interesting(golden);
   std::vector<float> expected;
+  expected.reserve(x.size());
   for (const float v : x) expected.push_back(GoldenRound(v, golden));
   const NumberFormat& format = BuiltinFormats().Get("hif8");
   for (const int opset : {9, 11, 13, 17, 21}) {
@@ -147,8 +148,9 @@ class OddFormat : public NumberFormat {
   uint8_t EncodeOne(float x, Overflow /*overflow*/) const override {
     const float y = std::clamp(x, -10.0F, 10.0F);
     uint8_t best = 0;
-    for (uint8_t code = 1; code < table_.size(); ++code) {
-      if (std::fabs(table_[code] - y) < std::fabs(table_[best] - y)) best = code;
+    for (size_t code = 1; code < table_.size(); ++code) {
+      const bool nearer = std::fabs(table_[code] - y) < std::fabs(table_[best] - y);
+      if (nearer) best = static_cast<uint8_t>(code);
     }
     return best;
   }
@@ -189,6 +191,7 @@ TEST(OnnxFunctions, DecodesEveryCode) {
     Tensor codes = Tensor::Allocate(DType::kU8, {256}, &data);
     for (int i = 0; i < 256; ++i) data[i] = static_cast<std::byte>(i);
     std::vector<float> expected;
+    expected.reserve(golden.size());
     for (const float v : golden) expected.push_back(v * 0.3F);
     ExpectSameBits(
         golden, expected,

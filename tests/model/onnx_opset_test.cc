@@ -12,7 +12,6 @@ namespace hif8 {
 namespace {
 
 using testing::FloatNear;
-using testing::HasSubstr;
 using testing::Pointwise;
 
 // Loads the model of an old set, writes it back and runs it; the output "y".

@@ -39,6 +39,7 @@ TEST(OnnxWriteShared, SharedWeightIsStoredOnce) {
   EXPECT_EQ(encoded, 1);
   const std::vector<float> x = Numbers(4, 3);
   std::vector<float> large;
+  large.reserve(x.size());
   for (const float v : x) large.push_back(v * 100);
   auto result =
       RunStock(written.model, {{"a", FloatInput({1, 4}, x)}, {"b", FloatInput({1, 4}, large)}});

@@ -164,6 +164,7 @@ TEST(TensorStats, BinsHoldExactCountsAndMeans) {
 
 TEST(TensorStats, DiscreteDataKeepsItsValues) {
   std::vector<float> values;
+  values.reserve(5000);
   for (int i = 0; i < 5000; ++i) values.push_back(static_cast<float>(i % 17) * 0.1f);
   const std::vector<MagnitudeBin> bins = Record(values).Bins();
   ASSERT_EQ(bins.size(), 16u);

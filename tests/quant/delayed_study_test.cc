@@ -51,6 +51,7 @@ class DelayedStudyTest : public testing::Test {
 
 TEST_F(DelayedStudyTest, Sawtooth) {
   std::vector<float> series;
+  series.reserve(200);
   for (int t = 0; t < 200; ++t) series.push_back(static_cast<float>(1 + t % 8));
   Series(series);
   // Seven rises in each of 25 periods; the rise from 1 to 2 leaves 1.5 above 1 too, that from 2 to
@@ -121,6 +122,7 @@ TEST_F(DelayedStudyTest, TraceOfALongRunKeepsThePeaks) {
 
 TEST_F(DelayedStudyTest, SpikeEveryTenSteps) {
   std::vector<float> series;
+  series.reserve(300);
   for (int t = 0; t < 300; ++t) series.push_back(t % 10 == 5 ? 64.0F : 1.0F);
   Series(series);
   EXPECT_EQ(Of(kExpSmooth).exceeded_steps, 30u);
@@ -142,6 +144,7 @@ TEST_F(DelayedStudyTest, SpikeEveryTenSteps) {
 
 TEST_F(DelayedStudyTest, RisingSeriesExceedsEveryEstimateFromThePast) {
   std::vector<float> series;
+  series.reserve(100);
   for (int t = 0; t < 100; ++t) series.push_back(std::exp2(static_cast<float>(t) / 4));
   Series(series);
   for (const size_t rule : {kMostRecent, kExpSmooth, kMax}) {
@@ -185,6 +188,7 @@ TEST_F(DelayedStudyTest, CountsAreThoseOfAPlainReplay) {
   std::normal_distribution<float> normal;
   std::vector<double> exceeded(4), steps(4);
   std::vector<DelayedScaling> scalings;
+  scalings.reserve(exceeded.size());
   for (const DelayedRule rule : kDelayedRules)
     scalings.emplace_back(DelayedParams{rule, 64, 1, 0.1});
   double signal_db = 0;

@@ -164,6 +164,7 @@ TEST(Gate, NamesTheFirstTenOffenders) {
 TEST(Gate, AnUndecidedGateOutranksAFailedOne) {
   const auto code = [](const std::vector<std::string>& gates) {
     std::vector<GateResult> results;
+    results.reserve(gates.size());
     for (const std::string& gate : gates) results.push_back(Evaluate(gate));
     try {
       RequireGates(results);

@@ -1,4 +1,4 @@
-"""Runs clang-tidy over every source file of a build: python3 lint.py [--build DIR] [--seconds N] [--jobs N] [--cache DIR].
+"""Runs clang-tidy over every C++ source file of a build: python3 lint.py [--build DIR] [--seconds N] [--jobs N] [--cache DIR].
 
 What was found clean is remembered by content (the file, every header of the project that it includes, the settings and the
 command), so that only what changed takes time. Files of the newest commits come first; what is left when the time is up is
@@ -87,7 +87,7 @@ def main():
     wanted = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["file"])
-        if path.is_relative_to(ROOT) and not path.is_relative_to(build):
+        if path.suffix == ".cc" and path.is_relative_to(ROOT) and not path.is_relative_to(build):
             wanted[str(path.relative_to(ROOT))] = keys.key(entry)
     files = [path for path in newest_first(wanted) if wanted[path] is None or not (cache / wanted[path]).exists()]
     end = time.monotonic() + options.seconds

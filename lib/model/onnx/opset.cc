@@ -72,7 +72,7 @@ class Converter {
       Fail(*node, "is unknown");
     } else if (now == then || (OnlyGrew(op) && from_ >= 6)) {
       return;
-    } else if (from_ < 6) {
+    } else if (from_ < 6) {  // NOLINT(bugprone-branch-clone): before what later sets convert
       Fail(*node, "changed its meaning");
     } else if (BroadcastByAttribute(op)) {
       ConvertBroadcast(nodes, node);

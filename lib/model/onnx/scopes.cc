@@ -4,7 +4,7 @@ namespace hif8 {
 
 Scopes::Scopes(onnx::GraphProto* graph) { Add(graph, -1, -1, {}); }
 
-void Scopes::Add(onnx::GraphProto* graph, int parent, int owner, std::string path) {
+void Scopes::Add(onnx::GraphProto* graph, int parent, int owner, const std::string& path) {
   const int id = static_cast<int>(scopes_.size());
   Scope scope;
   scope.graph = graph;

@@ -56,7 +56,7 @@ class Scopes {
   std::vector<int> Bodies(int scope, int node) const;
 
  private:
-  void Add(onnx::GraphProto* graph, int parent, int owner, std::string path);
+  void Add(onnx::GraphProto* graph, int parent, int owner, const std::string& path);
 
   std::vector<Scope> scopes_;
 };
