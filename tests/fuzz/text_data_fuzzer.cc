@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const InputFile& file : SplitFiles(AsText(data, size))) {
     const std::string name = std::filesystem::path(file.name).filename().string();
     const size_t dot = std::min(name.find('.'), name.size());
-    const std::filesystem::path path = WriteFuzzFile("data" + name.substr(dot), file.bytes);
+    const std::filesystem::path path = WriteFuzzFile("data" + name.substr(dot, 32), file.bytes);
     for (const size_t length : {2, 5, 512}) {
       RunFuzzed([&] {
         const TextDataOptions options = {
